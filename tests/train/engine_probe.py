@@ -1,0 +1,124 @@
+"""Child process of the engine tests: trains a tiny net for each line of JSON on standard input and answers with a line.
+
+A process of its own because the Keras backend and the number of virtual CPUs are fixed once per process; one process for
+many questions because importing an engine takes longer than training the net.
+"""
+
+import contextlib
+import json
+import sys
+
+import numpy as np
+
+from unetkit import backend as backends
+from unetkit.recipe import schema
+
+
+def network(dropout: float, batch_norm: bool):
+    import keras
+
+    x = inputs = keras.Input((16, 16, 3))
+    x = keras.layers.Conv2D(8, 3, padding="same", activation="relu", name="first")(x)
+    if batch_norm:
+        x = keras.layers.BatchNormalization(name="norm")(x)
+    x = keras.layers.Dropout(dropout, name="drop")(x)
+    x = keras.layers.Conv2D(3, 3, padding="same", dtype="float32", name="last")(x)
+    model = keras.Model(inputs, x)
+    rng = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(0, 0.2, variable.shape))
+    return model
+
+
+def unet(remat: bool):
+    """Blocks with batch norm and dropout, which change variables inside."""
+    from unetkit.blocks import rematerialize
+    from unetkit.models import UNet, initialize
+
+    model = UNet((16, 16, 3), levels=(4, 8), norm="batch", dropout=0.3)
+    initialize(model, 0)
+    if remat:
+        rematerialize(model)
+    return model
+
+
+def noisy(network):
+    """An objective that wants noise, to see that replicas share one draw."""
+    from keras import ops
+
+    from unetkit.objectives import Objective
+
+    class Noisy(Objective):
+        def draws(self, shapes):
+            return {"noise": shapes["target"]}
+
+        def losses(self, call, batch, noise):
+            error = ops.mean(ops.square(call("model", batch["input"]) - noise["noise"]), axis=(1, 2, 3))
+            return {"model": error}, {"loss": error}
+
+    return Noisy({"model": network})
+
+
+def answer(asked: dict) -> None:
+    backends.select(asked["backend"])
+    from unetkit.build import dtype_policy
+    from unetkit.objectives import Translation
+    from unetkit.train.devices import open_devices
+    from unetkit.train.engines.base import Options
+    from unetkit.train.optimizers import make_optimizer
+
+    devices = open_devices(schema.Hardware(device="cpu", replicas=asked.get("replicas", 1)), asked["backend"])
+    if asked["backend"] == "jax":
+        from unetkit.train.engines.jax import JaxEngine as Chosen
+    else:
+        from unetkit.train.engines.tensorflow import TensorFlowEngine as Chosen
+    steps, per_call, batch = asked.get("steps", 6), asked.get("steps_per_call", 4), 8
+    scope = devices.handle.scope() if asked["backend"] == "tensorflow" else contextlib.nullcontext()
+    precision = asked.get("precision", "float32")
+    with scope, dtype_policy(precision):
+        model = unet(asked["remat"]) if "remat" in asked else network(asked.get("dropout", 0.0), asked.get("batch_norm", False))
+        section = schema.AdamW(learning_rate=1e-2, schedule="cosine", warmup_images=16, weight_decay=0.01, clip_norm=0.5)
+        if asked.get("sgd"):
+            section = schema.Sgd(learning_rate=0.1)
+        if asked.get("lookahead"):
+            section = schema.Lookahead(inner="rectified_adam", learning_rate=1e-2, weight_decay=0.01, clip_norm=0.5, sync_period=2)
+        optimizer = make_optimizer(section, model.trainable_variables, batch=batch, images=batch * steps, precision=precision)
+        goal = noisy(model) if asked.get("noisy") else Translation(model, asked.get("loss", "l1"))
+    options = Options(
+        seed=1,
+        global_batch=batch,
+        accumulate=asked.get("accumulate", 1),
+        steps_per_call=per_call,
+        ema=0.9,
+        jit=asked.get("jit", False),
+        precision=precision,
+    )
+    engine = Chosen(goal, {"model": optimizer}, options, devices.handle)
+    rng = np.random.default_rng(3)
+    batches = [{name: rng.normal(0, 0.5, (batch, 16, 16, 3)).astype(np.float32) for name in ("input", "target")} for _ in range(steps)]
+    for b in batches:
+        b["target"][-1] += 3.0  # most of the error in the last replica's share: a loss read from the first one would show
+    stop = asked.get("stop", steps)
+    first = 0
+    if "load" in asked:
+        with np.load(asked["load"]) as file:
+            saved = {name: file[name] for name in file.files}
+        engine.load(
+            {g: {n.split(":", 1)[1]: v for n, v in saved.items() if n.startswith(g + ":")} for g in ("weights", "ema", "optimizer")}
+        )
+        first = int(saved["steps"])
+    losses: list[float] = []
+    while first < stop:
+        count = min(per_call, stop - first)
+        losses += list(engine.run(batches[first : first + count], first)["loss"])
+        first += count
+    arrays = {f"{group}:{name}": value for group, named in engine.state().items() for name, value in named.items()}
+    prediction = engine.predict(batches[0]["input"][:3])
+    raw = engine.predict(batches[0]["input"][:3], average=False)
+    np.savez(asked["out"], loss=np.array(losses), steps=first, prediction=prediction, raw=raw, **arrays)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        answer(json.loads(line))
+        print("done", flush=True)

@@ -1,0 +1,219 @@
+"""Recipe -> objects: the only room that knows both the recipe's keys and the constructors.
+
+A recipe section has exactly the argument names of what it builds, so most of this file is `**arguments(section)`.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from unetkit import blocks, models, objectives, shapes
+from unetkit.blocks.precision import dtype_policy
+from unetkit.errors import UserError
+from unetkit.recipe import schema
+from unetkit.recipe.checks import halvings
+from unetkit.train.devices import Devices, use_jit
+from unetkit.train.engines.base import Engine, Options, assign_all
+from unetkit.train.optimizers import make_optimizer
+from unetkit.train.plan import Plan
+from unetkit.train.step import is_seed
+
+OBJECTIVES = {"translation": objectives.Translation}
+
+
+def arguments(section: Any, *drop: str) -> dict[str, Any]:
+    """A section's keys as keyword arguments, without `drop`."""
+    return {f.name: getattr(section, f.name) for f in dataclasses.fields(section) if f.name not in drop}
+
+
+def network(recipe: schema.Recipe, size: int | tuple[int, int] | None = None) -> keras.Model:
+    """The recipe's U-Net with its initial weights, for images of `size` (default: the training size).
+
+    (b, h, w, data.input_channels) -> (b, h, w, output channels), output in float32. Weights depend on (seed, weight path)
+    alone: not on the engine, nor on the image size, nor on how it is packed.
+
+    Raises:
+        UserError: `lowering: auto`, which `unetkit.callbacks.resolve_lowering` has to make a literal packing of before.
+    """
+    data, model = recipe.data, recipe.model
+    input_shape = (*shapes.as_sides(data.size if size is None else size), data.input_channels)
+    channels = model.output_channels or data.target_channels
+    if model.lowering == "auto":
+        raise UserError("model.lowering: auto has to be decided before the network is built; unetkit.callbacks.resolve_lowering does.")
+    with dtype_policy(recipe.training.precision):
+        if isinstance(model, schema.Original):
+            net = models.original_unet(input_shape, output_channels=channels, **arguments(model, "preset", "output_channels", "lowering"))
+        else:
+            levels = tuple(arguments(level) for level in model.levels)
+            drop = ("preset", "rank", "levels", "output_channels", "lowering")
+            net = models.UNet(input_shape=input_shape, output_channels=channels, levels=levels, **arguments(model, *drop))
+    models.initialize(net, recipe.seed)
+    if recipe.training.remat == "blocks":
+        blocks.rematerialize(net)
+    return net
+
+
+def assign_network(net: keras.Model, weights: Mapping[str, np.ndarray]) -> None:
+    """Assigns weights by path; raises UserError where names or shapes differ."""
+    assign_all({v.path: v for v in net.variables if not is_seed(v)}, weights, "weights")
+
+
+def unpacked(recipe: schema.Recipe) -> schema.Recipe:
+    """The recipe with the same network in Keras' own layout."""
+    return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, lowering="plain", packing=()))
+
+
+def objective(recipe: schema.Recipe, net: keras.Model) -> objectives.Objective:
+    """The recipe's objective around the network that makes images."""
+    return OBJECTIVES[recipe.objective.kind](net, **arguments(recipe.objective, "kind"))
+
+
+def optimizers(recipe: schema.Recipe, goal: objectives.Objective, plan: Plan) -> dict[str, keras.Optimizer]:
+    """One built optimizer per network."""
+    section = dataclasses.replace(recipe.optimizer, learning_rate=learning_rate(recipe))
+    return {
+        role: make_optimizer(section, net.trainable_variables, batch=plan.batch, images=plan.images, precision=recipe.training.precision)
+        for role, net in goal.networks.items()
+    }
+
+
+def learning_rate(recipe: schema.Recipe) -> float:
+    """The peak learning rate at the recipe's batch: linear (Goyal et al. 2017) or square-root scaling from `training.lr_batch`."""
+    training, rate = recipe.training, recipe.optimizer.learning_rate
+    if training.lr_scaling == "none":
+        return rate
+    times = training.batch / training.lr_batch
+    return rate * (times if training.lr_scaling == "linear" else times**0.5)
+
+
+def options(recipe: schema.Recipe, *, jit: bool) -> Options:
+    """How the step is run."""
+    training = recipe.training
+    return Options(
+        seed=recipe.seed,
+        global_batch=training.batch,
+        accumulate=training.accumulate,
+        steps_per_call=training.steps_per_call,
+        ema=training.ema,
+        jit=jit,
+        deterministic=recipe.hardware.deterministic,
+        precision=training.precision,
+    )
+
+
+def engine(recipe: schema.Recipe, devices: Devices, plan: Plan) -> Engine:
+    """Network, objective, optimizers and the engine that trains them on `devices`.
+
+    Raises:
+        UserError: the batch cannot be shared evenly.
+    """
+    check_batch(recipe.training.batch, recipe.training.accumulate, devices.replicas)
+    if recipe.backend == "jax":
+        from unetkit.train.engines.jax import JaxEngine as chosen
+
+        scope: Any = contextlib.nullcontext()
+    else:
+        from unetkit.train.engines.tensorflow import TensorFlowEngine as chosen
+
+        scope = devices.handle.scope()
+    with scope:
+        goal = objective(recipe, network(recipe))
+        made = optimizers(recipe, goal, plan)
+    return chosen(goal, made, options(recipe, jit=use_jit(recipe.hardware, devices, recipe.backend)), devices.handle)
+
+
+def check_batch(batch: int, accumulate: int, replicas: int) -> None:
+    """Refuses a global batch that replicas and micro-batches do not share evenly, naming the nearest that they do."""
+    parts = accumulate * replicas
+    if batch % parts:
+        near = " or ".join(str(n) for n in shapes.nearest_multiples(batch, parts))
+        raise UserError(f"training.batch: {batch} images cannot be shared by {replicas} replicas x {accumulate} micro-batches. Use {near}.")
+
+
+def callbacks(recipe: schema.Recipe) -> list[keras.callbacks.Callback]:
+    """The callbacks that the recipe names."""
+    made = []
+    for i, named in enumerate(recipe.training.callbacks):
+        cls = by_name(named.use, f"training.callbacks[{i}].use")
+        if not (isinstance(cls, type) and issubclass(cls, keras.callbacks.Callback)):
+            raise UserError(f"training.callbacks[{i}].use: {named.use} is not a keras.callbacks.Callback.")
+        try:
+            made.append(cls(**named.args))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"training.callbacks[{i}]: {named.use} cannot be made from these args: {error}") from error
+    return made
+
+
+def by_name(name: str, where: str) -> Any:
+    """What `package.module:Name` names."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"{where}: {name!r} cannot be imported ({error}). Write package.module:Class.") from error
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A trained run, ready to make images.
+
+    Args:
+        recipe: what it was trained from.
+        step: of the checkpoint; `averaged` says whether its weights are the EMA.
+        weights: by path.
+        messages: what its user should be told, as a damaged checkpoint that was passed over.
+    """
+
+    recipe: schema.Recipe
+    step: int
+    averaged: bool
+    weights: Mapping[str, np.ndarray]
+    messages: tuple[str, ...] = ()
+
+    def network(self, size: int | tuple[int, ...] | None = None) -> keras.Model:
+        """The trained network, built for images of `size` (default: the training size)."""
+        net = network(unpacked(self.recipe), size)  # for pictures of any size, most often on a CPU
+        assign_network(net, self.weights)
+        return net
+
+    @property
+    def multiple_of(self) -> int:
+        """What the network's halvings need: the total stride of a U-Net."""
+        return 2 ** halvings(self.recipe.model)
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs between networks that compute different things."""
+        digest = hashlib.sha256(repr(unpacked(self.recipe).model).encode())
+        for name, value in sorted(self.weights.items()):
+            digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
+        return digest.hexdigest()
+
+
+def restore(run: str | Path, *, allow_code: bool = False, average: bool = True, best: bool = True) -> Restored:
+    """Opens a run folder to make images with its best checkpoint (or its latest, with `best=False`).
+
+    Raises:
+        UserError: not a run folder, no checkpoint yet, or code is named in it and `allow_code` is False.
+    """
+    from unetkit import recipe as recipes
+    from unetkit import runs
+
+    opened = runs.read(run)
+    runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
+    recipe = recipes.read(opened.recipe)
+    checkpoint = (opened.best() if best else None) or opened.latest()
+    if checkpoint is None:
+        raise UserError(f"{run} has no checkpoint yet. Train it first: unetkit train RECIPE --run {run}")
+    averaged = average and "ema" in checkpoint.groups
+    saved = checkpoint.arrays("weights")
+    weights = saved | (checkpoint.arrays("ema") if averaged else {})
+    return Restored(recipe, checkpoint.step, averaged, weights, tuple(opened.messages))

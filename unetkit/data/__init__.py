@@ -1,0 +1,57 @@
+"""Data: where pairs of images come from and how they become batches. Imports neither Keras nor TensorFlow.
+
+from unetkit.data import open_dataset
+dataset = open_dataset(recipe.data, recipe.seed)
+with dataset.train.batches(16) as batches:
+    batch = next(batches)  # {"input": (b, h, w, ci), "target": (b, h, w, co)}, float32 in [-1, 1]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unetkit.data.check import Report, report
+from unetkit.data.loader import Batches, Pass
+from unetkit.data.sources import EmojiSource, FileSource, Source, SyntheticSource
+from unetkit.data.split import Split, divide
+from unetkit.data.survey import survey
+from unetkit.errors import UserError
+from unetkit.recipe import schema
+
+__all__ = ["Batches", "Dataset", "Pass", "Report", "Split", "open_dataset"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Both sides of a recipe's data, and what was found on the way (`report.lines()` belongs into the log)."""
+
+    train: Split
+    validation: Split
+    report: Report
+
+
+def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
+    """Finds the pairs, refuses what cannot be trained on, and holds out the validation side.
+
+    The header of every file is read; with `on_bad: skip` every file is read in full, so that the length of an epoch
+    is known from the start. The built-in and the synthetic pairs take no reading of files.
+
+    Raises:
+        UserError: every problem at once, with the first few names each; also where `cache: memory` does not fit.
+    """
+    found = survey(data, full=data.on_bad == "skip")
+    if found.problems:
+        raise UserError("\n".join(found.problems))
+    facts = report(data, found)
+    if facts.problems:
+        raise UserError("\n".join(facts.problems))
+    source: Source
+    if isinstance(data.source, schema.Emoji):
+        source = EmojiSource(data)
+    elif isinstance(data.source, schema.Synthetic):
+        source = SyntheticSource(data)
+    else:
+        source = FileSource(data, found.items)
+    training, held = divide(found.items, data.split)
+    sides = (Split(kind, source, found.items, numbers, data, seed) for kind, numbers in (("train", training), ("validation", held)))
+    return Dataset(*sides, facts)

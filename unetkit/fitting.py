@@ -1,0 +1,53 @@
+"""`unetkit.fit`: from a recipe to a trained run folder. What `unetkit train` does, for Python and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unetkit import backend
+from unetkit import recipe as recipes
+from unetkit.errors import UserError
+from unetkit.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    import keras
+
+    from unetkit.session import Result
+
+
+def fit(
+    recipe: Recipe | str | Path | dict[str, Any],
+    run: str | Path | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    *,
+    overrides: Sequence[str] = (),
+    init_from: str | Path | None = None,
+    progress: bool = True,
+) -> Result:
+    """Trains a recipe, or goes on with a run that was interrupted: the same call again resumes it.
+
+    Args:
+        recipe: a recipe, the path of one, or its content as a dictionary.
+        run: the run folder; `runs/NAME` by default.
+        callbacks: Keras callbacks beside those that the recipe names. They run at interval ends, see `train.callbacks`.
+        overrides: `section.key=value`, as `--set` takes them.
+        init_from: a run folder, `.npz`, `.keras` or `.weights.h5` whose weights the run starts from.
+        progress: whether to show the progress line.
+
+    Raises:
+        UserError: bad input; nothing has been written then.
+        WorkError: the training failed, for example a loss that is not finite.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = recipes.read(recipe, overrides)
+    elif overrides:
+        raise UserError("overrides: pass the recipe's path or content with them; a Recipe object is already checked.")
+    backend.select(recipe.backend)
+    from unetkit.callbacks import RecipeAdvisor
+    from unetkit.session import Session
+
+    folder = Path(run or Path("runs") / recipe.name)
+    advisor = RecipeAdvisor(recipe, folder)
+    return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor).run()

@@ -1,0 +1,84 @@
+"""`unetkit evaluate RUN`: the metrics of a trained run, as numbers and as a table."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from unetkit.data import open_dataset
+from unetkit.evaluate import evaluate
+from unetkit.inference.borders import seams
+from unetkit.inference.opening import open_run
+from unetkit.inference.tiled import Tiled
+from unetkit.progress import Count
+from unetkit.tables import as_text
+
+if TYPE_CHECKING:
+    import keras
+
+    from unetkit.build import Restored
+
+COLUMNS = {"l1": ("L1", "{:.4f}"), "psnr": ("PSNR", "{:.2f} dB"), "ssim": ("SSIM", "{:.3f}")}
+BASELINES = {"input": "the input itself", "mean_color": "the training set's mean colour", "mean_image": "the training set's mean image"}
+
+
+def evaluate_run(run: str | Path, *, allow_code: bool = False, progress: bool = False) -> dict[str, Any]:
+    """L1, PSNR and SSIM of a run's best weights over all its validation images, beside the trivial answers.
+
+    Returns:
+        As `unetkit.evaluate.evaluate`, {images, l1, psnr, ssim, baselines}, and `seams` as of `tile_seams`.
+
+    Raises:
+        UserError: not a run folder, code is named in it and not allowed, or its data cannot be opened.
+        WorkError: an output is not finite.
+    """
+    restored = open_run(run, allow_code=allow_code)
+    recipe = restored.recipe
+    from unetkit.compiled import compiled  # imports Keras, whose backend was chosen just now
+
+    at_once = max(1, recipe.training.batch // recipe.training.accumulate)
+    dataset = open_dataset(recipe.data, recipe.seed)
+    network = restored.network()
+    with contextlib.closing(Count(len(dataset.validation), progress)) as count:
+        figures = evaluate(compiled(network), dataset, at_once, count.done)
+    return figures | {"seams": tile_seams(restored, network, dataset.validation.pair(0)["input"])}
+
+
+def tile_seams(restored: Restored, network: keras.Model, image: np.ndarray) -> dict[str, Any]:
+    """How much tiles of the training size show, against one pass over the whole: see `unetkit.inference.borders`.
+
+    Args:
+        restored: the run.
+        network: its network at the training size.
+        image: (h, w, c) of the training size; mirrored out to twice each side, so that there are tiles to be seen.
+
+    Returns:
+        {tile, overlap, window, border, interior, ratio}.
+    """
+    from unetkit.compiled import compiled
+
+    large = np.pad(image, [(0, side) for side in image.shape[:-1]] + [(0, 0)], mode="symmetric")
+    whole = compiled(restored.network(large.shape[:-1]))(large[None])[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that tiles are not exact is what the figures say
+        tiled = Tiled(network, batch=1)
+    return {"tile": list(tiled.tile), "overlap": list(tiled.overlap), "window": tiled.window, **seams(tiled, large, whole)}
+
+
+def table(figures: dict[str, Any]) -> str:
+    """The figures of `evaluate` for the terminal."""
+    rows = {f"the network ({figures['images']:,} images)": figures, **{BASELINES[name]: of for name, of in figures["baselines"].items()}}
+    made = Table("mean over the validation images")
+    for title, _ in COLUMNS.values():
+        made.add_column(title, justify="right")
+    for name, of in rows.items():
+        made.add_row(name, *(form.format(of[metric]) for metric, (_, form) in COLUMNS.items()))
+    cut = figures["seams"]
+    tile = " x ".join(map(str, cut["tile"]))
+    seen = f"tiles of {tile}, window {cut['window']}: error at their borders over the error between them {cut['ratio']:.2f} "
+    return f"{as_text(made)}\n{seen}(L1 {cut['border'] / 2:.1e} and {cut['interior'] / 2:.1e}, against one pass over all)"

@@ -1,0 +1,67 @@
+"""What makes pictures: a network of one shape, how its files are read and written, and what its outputs depend on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unetkit import recipe as recipes
+from unetkit import runs
+from unetkit.inference.media import Medium, Pictures
+from unetkit.inference.opening import open_run
+from unetkit.inference.tiled import Tiled
+from unetkit.recipe import schema
+
+
+@dataclass
+class Maker:
+    """An opened run or bundle.
+
+    Attributes:
+        medium: how inputs are read and outputs written.
+        make: from the keyword arguments of `Tiled`: it, and what tells its network from others.
+        tiled: after `prepare`.
+        settings: after `prepare`, all that an output depends on beside its input file.
+        note: after `prepare`, what users of tiles should know, or "".
+    """
+
+    medium: Medium
+    make: Callable[..., tuple[Tiled, str]]
+    tiled: Tiled = field(init=False)
+    settings: dict[str, Any] = field(init=False)
+    note: str = field(init=False, default="")
+
+    def prepare(self, **cut: Any) -> None:
+        """Builds the network for the tile asked for; raises UserError where tile, overlap or window do not fit it."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.tiled, network = self.make(**cut)
+        self.note = "\n".join(str(one.message) for one in caught)
+        cut = {"tile": self.tiled.tile, "overlap": self.tiled.overlap, "window": self.tiled.window}
+        self.settings = {"network": network, "medium": repr(self.medium), **cut}
+
+
+def open_maker(run: str | Path, *, depth: int, enlarged: bool, allow_code: bool) -> Maker:
+    """Opens a run folder to make files with. Its network is opened by `prepare`, when the inputs are known to be there.
+
+    Raises:
+        UserError: not a run, or code is named in it and not allowed.
+    """
+    opened = runs.read(run)
+    runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
+    data = recipes.read(opened.recipe).data
+
+    def make(tile: int | Sequence[int] | None, **cut: Any) -> tuple[Tiled, str]:
+        restored = open_run(run, allow_code=allow_code)
+        return Tiled(restored.network(tile), **cut), restored.fingerprint
+
+    return Maker(Pictures(data.input_channels, data.background, depth, 1 if enlarged else enlargement(data)), make)
+
+
+def enlargement(data: schema.Data) -> int:
+    """How many times larger an image is made before a network trained on `data` sees it."""
+    task = getattr(data.source, "task", None)
+    return task.factor if isinstance(task, schema.SuperResolve) else 1

@@ -1,0 +1,210 @@
+"""What must hold between keys: lengths, divisibility, sizes that halve, and options that something else switches off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from unetkit import shapes
+from unetkit.errors import UserError
+from unetkit.recipe.kinds import section_of
+from unetkit.recipe.optimizer_schema import Sgd
+from unetkit.recipe.problems import Findings, Place
+from unetkit.recipe.schema import Original, Recipe, UNet
+
+
+class Rule(NamedTuple):
+    """`says(recipe)` is what is wrong, or None. It is asked only where all the paths it `reads` are sound; the first is blamed."""
+
+    reads: tuple[str, ...]
+    says: Callable[[Recipe], str | None]
+
+
+class Unused(NamedTuple):
+    """A key that means something only under a condition: changed from its default without it, it would be ignored.
+
+    The condition reads the keys `reads`, the first of which is the one to change, and is `wanted` in words.
+    """
+
+    path: str
+    reads: tuple[str, ...]
+    wanted: str
+    used: Callable[[Recipe], bool]
+
+
+def run(recipe: Recipe, found: Findings, place: Callable[[str], Place]) -> None:
+    """Adds what every rule finds; `place(path)` says where the value at a path was written."""
+    for rule in RULES:
+        if any(map(found.touches, rule.reads)):
+            continue
+        message = rule.says(recipe)
+        if message:
+            found.add(place(rule.reads[0]), rule.reads[0], message)
+    for unused in UNUSED:
+        section_path, _, name = unused.path.rpartition(".")
+        section = _at(recipe, section_path)
+        if any(map(found.touches, (unused.path, *unused.reads))) or not hasattr(section, name) or unused.used(recipe):
+            continue
+        if getattr(section, name) != section_of(type(section)).keys[name].default():
+            message = f"it has no effect unless {unused.wanted}; delete it, or set `{unused.reads[0]}` so"
+            found.add(place(unused.path), unused.path, message)
+
+
+def halvings(model: UNet | Original) -> int:
+    """How often the network halves the image: its levels less one."""
+    return model.depth if isinstance(model, Original) else len(model.levels) - 1
+
+
+def _length(recipe: Recipe) -> str | None:
+    images, epochs = recipe.training.images, recipe.training.epochs
+    if images is None and epochs is None:
+        return "how long to train is missing: give `images` (such as 100000) or `epochs` (such as 50)"
+    if images is None or epochs is None:
+        return None
+    return f"images {images} and epochs {epochs:g} are both given; keep one, and set the other to null"
+
+
+def _batch(recipe: Recipe) -> str | None:
+    batch, accumulate, replicas = recipe.training.batch, recipe.training.accumulate, recipe.hardware.replicas or 1
+    multiple = accumulate * replicas
+    if batch == "auto" or batch % multiple == 0:
+        return None
+    parts = [f"accumulate {accumulate}"] * (accumulate > 1) + [f"replicas {replicas}"] * (replicas > 1)
+    works = " and ".join(map(str, shapes.nearest_multiples(batch, multiple)))
+    return f"{batch} cannot be divided by {' x '.join(parts)}; the nearest that can: {works}"
+
+
+def _size(recipe: Recipe) -> str | None:
+    levels = halvings(recipe.model)
+    if levels < 0:
+        return None
+    try:
+        shapes.check_halvable(recipe.data.size, levels, what="data.size")
+    except UserError as error:
+        return str(error).removeprefix("data.size: ")
+    return None
+
+
+def _levels(recipe: Recipe) -> str | None:
+    return "the list is empty; a network has at least one level" if halvings(recipe.model) < 0 else None
+
+
+def _growth(recipe: Recipe) -> str | None:
+    model = recipe.model
+    if isinstance(model, Original):
+        channels = shapes.grown_channels(model.start_ch, model.depth, model.inc_rate)
+        if min(channels) < 1:
+            level = next(number for number, count in enumerate(channels) if count < 1)
+            return f"{model.inc_rate:g} leaves level {level} without channels; use a larger one, or a smaller `depth`"
+    return None
+
+
+def _kernel(recipe: Recipe) -> str | None:
+    size = getattr(recipe.model, "kernel_size", 1)
+    return None if size % 2 else f"{size} is even; the kernel is centred on its pixel, so use {size - 1} or {size + 1}"
+
+
+def _output(recipe: Recipe) -> str | None:
+    output, target = recipe.model.output_channels, recipe.data.target_channels
+    return None if output in (None, target) else f"{output} channels cannot be compared with {target} of `data.target_channels`; delete it"
+
+
+def _packing(recipe: Recipe) -> str | None:
+    model = recipe.model
+    if model.lowering == "packed" and not model.packing:
+        return "it is empty, but `lowering` is packed; give a block per level, such as [[2, 4], [1, 2]], or use lowering: auto"
+    levels, rank = halvings(model) + 1, getattr(model, "rank", 2)
+    if len(model.packing) > levels:
+        return f"{len(model.packing)} blocks for {levels} levels; leave out the last {len(model.packing) - levels}"
+    wrong = next((block for block in model.packing if len(block) != rank), None)
+    return None if wrong is None else f"{list(wrong)} must be {rank} {'number' if rank == 1 else 'numbers'}, the pixels per axis of a block"
+
+
+def _heads(recipe: Recipe) -> str | None:
+    model = recipe.model
+    if not isinstance(model, UNet):
+        return None
+    wrong = next((level.channels for level in model.levels if level.attention and level.channels % model.heads), None)
+    if wrong is None:
+        return None
+    fits = max(heads for heads in range(1, model.heads + 1) if wrong % heads == 0)
+    return f"{model.heads} heads cannot share {wrong} channels; the nearest that can: {fits}"
+
+
+def _float16(recipe: Recipe) -> str | None:
+    if recipe.training.precision != "mixed_float16":
+        return None
+    if recipe.hardware.device == "tpu" or recipe.tpu.chip:
+        return "a TPU computes in bfloat16, not float16; use mixed_bfloat16"
+    return None
+
+
+def _lr_batch(recipe: Recipe) -> str | None:
+    if recipe.training.lr_scaling == "none" or recipe.training.lr_batch is not None:
+        return None
+    return f"{recipe.training.lr_scaling} needs `lr_batch`, the batch that optimizer.learning_rate is meant for"
+
+
+def _warmup(recipe: Recipe) -> str | None:
+    warmup, images = recipe.optimizer.warmup_images, recipe.training.images
+    if images is not None and warmup > images:
+        return f"the warm-up of {warmup} images is longer than the run of {images}, so the rate never reaches its peak"
+    return None
+
+
+RULES = (
+    Rule(("training", "training.images", "training.epochs"), _length),
+    Rule(("training.batch", "training.accumulate", "hardware.replicas"), _batch),
+    Rule(("model.levels",), _levels),
+    Rule(("data.size", "model.levels", "model.depth"), _size),
+    Rule(("model.inc_rate", "model.start_ch", "model.depth"), _growth),
+    Rule(("model.kernel_size",), _kernel),
+    Rule(("model.output_channels", "data.target_channels"), _output),
+    Rule(("model.heads", "model.levels"), _heads),
+    Rule(("model.packing", "model.lowering", "model.levels", "model.depth", "model.rank"), _packing),
+    Rule(("training.precision", "hardware.device", "tpu.chip"), _float16),
+    Rule(("optimizer.warmup_images", "training.images"), _warmup),
+    Rule(("training.lr_scaling", "training.lr_batch"), _lr_batch),
+)
+
+
+def _has_group_norm(recipe: Recipe) -> bool:
+    model = recipe.model
+    return isinstance(model, UNet) and any((level.norm or model.norm) == "group" for level in model.levels)
+
+
+def _has_attention(recipe: Recipe) -> bool:
+    return isinstance(recipe.model, UNet) and any(level.attention for level in recipe.model.levels)
+
+
+def _is(path: str, *values: Any) -> Callable[[Recipe], bool]:
+    return lambda recipe: _at(recipe, path) in values
+
+
+UNUSED = (
+    Unused("data.max_bad", ("data.on_bad",), "on_bad is skip", _is("data.on_bad", "skip")),
+    Unused("model.block_args", ("model.block",), "block names a class of yours", lambda recipe: _at(recipe, "model.block") != "conv"),
+    Unused("model.groups", ("model.norm", "model.levels"), "norm is group", _has_group_norm),
+    Unused("model.heads", ("model.levels",), "some level has attention", _has_attention),
+    Unused("model.packing", ("model.lowering",), "lowering is packed", _is("model.lowering", "packed")),
+    Unused("model.negative_slope", ("model.activation",), "activation is leaky_relu", _is("model.activation", "leaky_relu")),
+    Unused("objective.ssim_share", ("objective.loss",), "loss is ssim_l1", _is("objective.loss", "ssim_l1")),
+    Unused("objective.epsilon", ("objective.loss",), "loss is charbonnier", _is("objective.loss", "charbonnier")),
+    Unused("training.lr_batch", ("training.lr_scaling",), "lr_scaling is linear or sqrt", _is("training.lr_scaling", "linear", "sqrt")),
+    Unused("optimizer.final_share", ("optimizer.schedule",), "schedule is cosine or linear", _is("optimizer.schedule", "cosine", "linear")),
+    Unused("optimizer.no_decay", ("optimizer.weight_decay",), "weight_decay is above 0", lambda recipe: recipe.optimizer.weight_decay > 0),
+    Unused(
+        "optimizer.nesterov",
+        ("optimizer.momentum",),
+        "momentum is above 0",
+        lambda recipe: isinstance(recipe.optimizer, Sgd) and recipe.optimizer.momentum > 0,
+    ),
+)
+
+
+def _at(recipe: Recipe, path: str) -> Any:
+    """The value at a dotted path, through sections only; None where the chosen variant has no such key."""
+    value: Any = recipe
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value

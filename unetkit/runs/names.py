@@ -1,0 +1,13 @@
+"""The files of a run folder. docs/runs.md says what each holds."""
+
+RECIPE = "recipe.yaml"
+ENVIRONMENT = "environment.json"
+HISTORY = "history.jsonl"
+STATS = "stats.jsonl"
+CHECKPOINTS = "checkpoints"
+SAMPLES = "samples"
+CURVES = "curves.png"
+MODEL = "model.keras"
+ANALYSIS = "analysis.json"
+DONE = "DONE"
+LOCK = ".lock"

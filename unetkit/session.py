@@ -1,0 +1,212 @@
+"""One training session: opens everything a run needs, in the order that lets bad input fail first, and hands it to the loop."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import keras
+import numpy as np
+
+from unetkit import build, evaluate, files, pictures, runs
+from unetkit import recipe as recipes
+from unetkit.data import open_dataset
+from unetkit.errors import UserError, WorkError
+from unetkit.progress import Line, Silent
+from unetkit.recipe.schema import Recipe
+from unetkit.runs.names import CURVES, MODEL
+from unetkit.train import loop
+from unetkit.train.callbacks import Callbacks
+from unetkit.train.devices import open_devices
+from unetkit.train.plan import make_plan
+from unetkit.train.weights import read_weights
+
+WAIT_SHARE_TOLD = 0.2  # above this share of the time, what to do about waiting for input is said
+
+
+class Advisor(Protocol):
+    """Who settles the batch and micro-batches of a recipe before anything is built; `notes` belong into the log."""
+
+    notes: list[str]
+
+    def prepare(self, recipe: Recipe, images: int, kind: str, replicas: int) -> Recipe: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        path: the run folder.
+        status: "done", "stopped" (by a signal; the same call goes on) or "nothing to do" (it was done before).
+        exit_status: 0, or 130/143 after a signal.
+        step, images: how far it got.
+        metrics: the last validation's `l1`, `psnr`, `ssim`.
+    """
+
+    path: Path
+    status: str
+    exit_status: int
+    step: int
+    images: int
+    metrics: dict[str, float]
+
+
+class Session:
+    """See `unetkit.fit`, whose arguments these are."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        path: Path,
+        callbacks: Sequence[keras.callbacks.Callback],
+        init_from: str | Path | None,
+        progress: bool,
+        advisor: Advisor,
+    ) -> None:
+        self.path, self.init_from, self.advisor = path, init_from, advisor
+        self.given_callbacks = callbacks
+        self.devices = open_devices(recipe.hardware, recipe.backend)
+        self.dataset = open_dataset(recipe.data, recipe.seed)
+        self.recipe = recipe = advisor.prepare(recipe, len(self.dataset.train), self.devices.kind, self.devices.replicas)
+        self.plan = make_plan(recipe, len(self.dataset.train))
+        if len(self.dataset.train) < recipe.training.batch:
+            raise UserError(
+                f"training.batch: {recipe.training.batch} is more than the {len(self.dataset.train)} training images there are."
+            )
+        self.progress = Line(self.plan.images) if progress else Silent()
+        self.metrics: dict[str, float] = {}
+
+    def run(self) -> Result:
+        """Trains until the end, a signal or a callback stops it."""
+        with contextlib.ExitStack() as stack:
+            # A run that exists is opened first: that it is done, in use or of another recipe is known without building
+            # anything. A new one is made last, so that bad input leaves nothing behind.
+            folder = stack.enter_context(self._open()) if runs.is_run(self.path) else None
+            if folder is not None and folder.status == "done":
+                return self._already_done(folder)
+            self._build()
+            self.folder = folder or stack.enter_context(self._open())
+            return self._train()
+
+    def _open(self) -> runs.RunFolder:
+        return runs.RunFolder.open(self.path, recipes.to_yaml(self.recipe), images=self.plan.images)
+
+    def _build(self) -> None:
+        self.engine = build.engine(self.recipe, self.devices, self.plan)
+        if self.init_from is not None:
+            self._initialize(read_weights(self.init_from))
+        self.callbacks = Callbacks([*build.callbacks(self.recipe), *self.given_callbacks], self.engine, self.plan)
+        self.shown = self._first_pairs(self.recipe.logging.samples.count)
+
+    def _train(self) -> Result:
+        self.folder.note_environment(device=self.devices.kind, replicas=self.devices.replicas, backend=self.recipe.backend)
+        done, meta = self._take_over()
+        self.progress.note(f"{self.path}: {self._what_is_trained()}; {self.devices.note}")
+        for message in [*self.advisor.notes, *self._scaled_rate(), *self.folder.messages, *self.dataset.report.warnings()]:
+            self.progress.note(message)
+        batches = self.dataset.train.batches(self.plan.batch, start=done * self.plan.batch)
+        started = time.monotonic()
+        try:
+            with runs.StopSignals() as stop:
+                hooks = loop.Hooks(self.folder.log.write, self._validate, self._sample, self._save, lambda: stop.requested)
+                ended = loop.train(self.engine, batches, self.plan, hooks, self.callbacks, self.progress, done=done, meta=meta)
+        finally:
+            batches.close()
+            self.progress.close()
+        step, images = ended.step, ended.step * self.plan.batch
+        if ended.input_wait_share > WAIT_SHARE_TOLD:
+            share, remedy = ended.input_wait_share, self.dataset.train.remedy()
+            self.progress.note(f"{share:.0%} of the time the device waited for input: {remedy}")
+        if stop.requested and step < self.plan.steps and not self.callbacks.stopped:
+            self.progress.note(f"stopped after {images:,} images, saved. The same command goes on from here.")
+            return Result(self.path, "stopped", stop.exit_status, step, images, self.metrics)
+        self._export()
+        seconds = time.monotonic() - started
+        self.folder.finish({"step": step, "images": images, "metrics": self.metrics, "seconds": round(seconds, 1)})
+        return Result(self.path, "done", 0, step, images, self.metrics)
+
+    def _take_over(self) -> tuple[int, dict]:
+        start = self.folder.start
+        if start is None:
+            return 0, {}
+        if self.init_from is not None:
+            self.progress.note(f"--init-from {self.init_from}: not used, {self.path} goes on from its own step {start.step}")
+        self.engine.load({group: start.arrays(group) for group in start.groups})
+        self.metrics = dict(start.metrics)
+        self.progress.note(f"resuming at image {start.images:,} (step {start.step})")
+        return start.step, dict(start.meta)
+
+    def _initialize(self, weights: dict[str, np.ndarray]) -> None:
+        state = {"weights": weights}
+        if self.engine.average:
+            names = self.engine.variables()["ema"]
+            state["ema"] = {name: value for name, value in weights.items() if name in names}
+        self.engine.load(state)
+
+    def _validate(self, step: int) -> dict[str, float]:
+        if len(self.dataset.validation):
+            try:
+                self.metrics = evaluate.score(self.engine.predict, self.dataset.validation, self._validation_batch())
+            except evaluate.NotFinite as error:
+                raise WorkError(f"the network's output is not finite after step {step}, though its loss was. {loop.STOPPED}") from error
+        return self.metrics
+
+    def _sample(self, step: int) -> None:
+        images = step * self.plan.batch
+        if self.shown:
+            inputs, targets = self.shown["input"], self.shown["target"]
+            outputs = self.engine.predict(inputs)
+            rows = list(zip(inputs, outputs, targets, strict=True))
+            path = self.folder.samples_path / f"images_{images:09d}.png"
+            pictures.grid(rows, ("input", "output", "truth"), path)
+        pictures.curves(self.folder.stats(), self.path / CURVES)
+
+    def _save(self, step: int, meta: dict) -> None:
+        state = {group: arrays for group, arrays in self.engine.state().items() if arrays}  # no average, no optimizer slots: no file
+        self.folder.save(step, step * self.plan.batch, state, meta)
+
+    def _export(self) -> None:
+        """Writes the network with the weights that make its pictures (the average, if there is one) as a plain Keras file."""
+        state = self.engine.state()
+        network = build.network(self.recipe)
+        build.assign_network(network, state["weights"] | state["ema"])
+        temporary = files.partial_name(self.path / MODEL)
+        network.save(temporary)
+        temporary.replace(self.path / MODEL)
+        files.sync_folder(self.path)
+
+    def _first_pairs(self, count: int) -> dict[str, np.ndarray]:
+        split = self.dataset.validation if len(self.dataset.validation) else self.dataset.train
+        if not count:
+            return {}
+        batch, real = next(iter(split.every(min(count, len(split)))))
+        return {name: value[:real] for name, value in batch.items()}
+
+    def _validation_batch(self) -> int:
+        rows = max(self.devices.replicas, self.plan.batch // self.recipe.training.accumulate)
+        return rows - rows % self.devices.replicas
+
+    def _what_is_trained(self) -> str:
+        network = self.engine.objective.networks[self.engine.objective.main]
+        return (
+            f"{len(self.dataset.train):,} training and {len(self.dataset.validation):,} validation images, "
+            f"{network.count_params():,} weights, {self.recipe.backend}"
+        )
+
+    def _scaled_rate(self) -> list[str]:
+        training, rate = self.recipe.training, build.learning_rate(self.recipe)
+        if rate == self.recipe.optimizer.learning_rate:
+            return []
+        given = self.recipe.optimizer.learning_rate
+        return [f"learning rate {rate:.4g}: {given:.4g} scaled ({training.lr_scaling}) from batch {training.lr_batch} to {training.batch}"]
+
+    def _already_done(self, folder: runs.RunFolder) -> Result:
+        done = folder.done or {}
+        print(f"{self.path} is done: {done['images']:,} images. Nothing to do; a longer training.images would go on.", file=sys.stderr)
+        return Result(self.path, "nothing to do", 0, done["step"], done["images"], dict(done.get("metrics") or {}))

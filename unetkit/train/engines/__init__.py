@@ -1,0 +1,1 @@
+"""The engines: one small file per backend, with one interface (`base.Engine`)."""

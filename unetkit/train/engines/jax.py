@@ -1,0 +1,166 @@
+"""The JAX engine: the shared step jitted with its state donated, data parallel over every device by sharding the batch.
+
+`step_function` is the step itself, a pure function. The TPU analysis lowers exactly this function for a TPU that is not
+there (`abstract_arguments` gives it shapes instead of arrays), so what is analysed is what is trained.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from unetkit.objectives import Objective
+from unetkit.train.engines.base import Arrays, Engine, Options, averages
+from unetkit.train.step import Place, Step, Weights, add
+
+State = dict[str, Weights]
+AXIS = "batch"
+
+
+def differentiate(function, weights: Weights):
+    """Gradients of each role's loss with respect to that role's weights."""
+    losses, pull, rest = jax.vjp(function, weights, has_aux=True)
+    gradients = {}
+    for role in weights:
+        one = {name: jnp.ones_like(loss) if name == role else jnp.zeros_like(loss) for name, loss in losses.items()}
+        gradients[role] = pull(one)[0][role]
+    return (losses, rest), gradients
+
+
+def step_function(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options) -> Callable:
+    """The training step: (state, batch, number) -> (state, sums).
+
+    state: `trainable`, `other`, `optimizer` by role, and `average` of the main network when there is an EMA. batch: `input`
+    and `target` of the global batch, (accumulate, rows, h, w, c), rows sharded. number: optimizer steps done, a scalar.
+    """
+
+    def train_step(state: State, batch: Mapping[str, jax.Array], number: jax.Array):
+        def scaled(role, loss):
+            with keras.StatelessScope(state_mapping=list(zip(optimizers[role].variables, state["optimizer"][role], strict=True))):
+                return optimizers[role].scale_loss(loss)
+
+        step = Step(
+            objective,
+            seed=options.seed,
+            global_batch=options.global_batch,
+            differentiate=differentiate,
+            loss_scale=scaled if options.precision == "mixed_float16" else None,
+        )
+
+        def micro(m, other):
+            place = Place(number, m, options.accumulate)
+            return step.gradients(state["trainable"], other, {name: value[m] for name, value in batch.items()}, place)
+
+        gradients, other, sums = micro(0, state["other"])
+        if options.accumulate > 1:
+
+            def body(m, carry):
+                gradients, other, sums = carry
+                new, other, more = micro(m, other)
+                return add(gradients, new), other, add(sums, more)
+
+            gradients, other, sums = jax.lax.fori_loop(1, options.accumulate, body, (gradients, other, sums))
+
+        new: State = {"trainable": {}, "other": other, "optimizer": {}, "average": {}}
+        for role, optimizer in optimizers.items():
+            new["trainable"][role], new["optimizer"][role] = optimizer.stateless_apply(
+                state["optimizer"][role], gradients[role], state["trainable"][role]
+            )
+        for role, average in state["average"].items():
+            new["average"][role] = [a + (1.0 - options.ema) * (w - a) for a, w in zip(average, new["trainable"][role], strict=True)]
+        return new, sums
+
+    return train_step
+
+
+def jitted(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options):
+    """`step_function`, compiled on first use, its state donated."""
+    return jax.jit(step_function(objective, optimizers, options), donate_argnums=0)
+
+
+def initial_state(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options) -> State:
+    """The state that the Keras variables hold now, as copies (the step donates its own)."""
+    networks = objective.networks
+    trainable = {role: [jnp.copy(v.value) for v in n.trainable_variables] for role, n in networks.items()}
+    return {
+        "trainable": trainable,
+        "other": {role: [jnp.copy(v.value) for v in n.non_trainable_variables] for role, n in networks.items()},
+        "optimizer": {role: [jnp.copy(v.value) for v in o.variables] for role, o in optimizers.items()},
+        "average": {} if options.ema is None else {objective.main: [jnp.copy(v) for v in trainable[objective.main]]},
+    }
+
+
+def abstract_arguments(state: State, shapes: Mapping[str, tuple[int, ...]], options: Options, mesh: Mesh):
+    """Shapes in place of arrays, for lowering the step to devices that are not there.
+
+    Args:
+        state: as `initial_state` gives it, or any tree of things with shape and dtype.
+        shapes: per-sample shapes of `input` and `target`.
+        options: as given to `step_function`.
+        mesh: one axis `batch` over the devices.
+    """
+    whole, rows = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(None, AXIS))
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), state)
+    per_micro = options.global_batch // options.accumulate
+    batch = {n: jax.ShapeDtypeStruct((options.accumulate, per_micro, *s), jnp.float32, sharding=rows) for n, s in shapes.items()}
+    return abstract, batch, jax.ShapeDtypeStruct((), jnp.int32, sharding=whole)
+
+
+class JaxEngine(Engine):
+    """See `Engine`. `devices` is a `jax.sharding.Mesh` with the one axis `batch`."""
+
+    def __init__(self, objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options, devices: Mesh) -> None:
+        super().__init__(objective, optimizers, options, devices)
+        self.whole = NamedSharding(devices, PartitionSpec())
+        self.rows = NamedSharding(devices, PartitionSpec(None, AXIS))
+        if options.ema is not None:
+            self.average[objective.main] = averages(objective.networks[objective.main])
+        self._step = jitted(objective, self.optimizers, options)
+        self._forward = jax.jit(self.predict_step)
+        self.adopt()
+
+    def run(self, batches: Sequence[Mapping[str, np.ndarray]], first_step: int) -> dict[str, np.ndarray]:
+        rows = []
+        for offset, batch in enumerate(batches):
+            batch = self.objective.prepare(batch)
+            micro = {n: jax.device_put(v.reshape(self.options.accumulate, -1, *v.shape[1:]), self.rows) for n, v in batch.items()}
+            self._state, sums = self._step(self._state, micro, jnp.int32(first_step + offset))
+            rows.append(sums)
+        return {name: np.asarray(jax.device_get([r[name] for r in rows])) for name in rows[0]}
+
+    def predict(self, inputs: np.ndarray, average: bool = True) -> np.ndarray:
+        main = self.objective.main
+        weights = self._state["average"][main] if average and self.average else self._state["trainable"][main]
+        short = -len(inputs) % self.devices.size
+        padded = np.concatenate([inputs, np.repeat(inputs[-1:], short, axis=0)]) if short else inputs
+        placed = jax.device_put(padded, NamedSharding(self.devices, PartitionSpec(AXIS)))
+        return np.asarray(self._forward(weights, self._state["other"][main], placed))[: len(inputs)]
+
+    def sync(self) -> None:
+        for role, network in self.objective.networks.items():
+            for variables, values in (
+                (network.trainable_variables, self._state["trainable"][role]),
+                (network.non_trainable_variables, self._state["other"][role]),
+                (self.optimizers[role].variables, self._state["optimizer"][role]),
+                (self.average.get(role, []), self._state["average"].get(role, [])),
+            ):
+                for variable, value in zip(variables, values, strict=True):
+                    variable.assign(jnp.copy(value))  # a copy: the next step donates the state's own buffer
+
+    def load(self, state: Mapping[str, Arrays]) -> None:
+        self.sync()
+        super().load(state)
+        self.adopt()
+
+    def adopt(self) -> None:
+        state = initial_state(self.objective, self.optimizers, self.options)
+        state["average"] = {role: [jnp.copy(v.value) for v in values] for role, values in self.average.items()}
+        self._state = jax.device_put(state, self.whole)
+
+    def predict_step(self, weights, other, inputs):
+        """The compiled part of `predict`."""
+        network = self.objective.networks[self.objective.main]
+        return network.stateless_call(weights, other, inputs, training=False)[0].astype(jnp.float32)
