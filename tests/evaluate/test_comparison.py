@@ -123,6 +123,8 @@ def test_a_model_of_ones_own_names_itself_and_its_file(folders, tmp_path):
 
 
 def test_a_file_that_is_no_model_is_bad_input(tmp_path):
+    from unetkit.evaluate import KerasFeatures
+
     for name in ("empty", "damaged.keras"):
         (tmp_path / name).write_bytes(b"PK")
         with pytest.raises(UserError, match=f"features: .*{name} cannot be read as a Keras model"):

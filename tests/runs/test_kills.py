@@ -149,6 +149,8 @@ def test_really_killed_at_random_moments(tmp_path, recipe):
             [sys.executable, "-c", program, str(tmp_path / "r"), str(tmp_path / "recipe.yaml")], stdout=subprocess.PIPE
         )
         assert child.stdout.readline() == b"ready\n"
+        while not reached and len(list((tmp_path / "r").glob("checkpoints/step_*"))) < 2:  # a second one has begun: the first is whole
+            time.sleep(0.01)
         time.sleep(chance.uniform(0.02, 0.25))
         os.kill(child.pid, signal.SIGKILL)
         child.wait()

@@ -86,7 +86,7 @@ def test_the_question_is_asked_beside_the_training(network, answer, tmp_path, mo
     trained, waited = Trained(), []
 
     def compiler(question, show):
-        waited.append(trained.event.wait(60))
+        waited.append(trained.event.wait(300))
         return answer
 
     monkeypatch.setattr(memory_viewer, "find_interpreter", lambda: None)

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import signal
-import time
 
 import keras
 import numpy as np
@@ -252,12 +251,11 @@ def test_a_run_that_waits_for_input_says_how_much_and_what_to_do(tmp_path, monke
     quick = loader.Batches.__next__
 
     def slow(self):
-        time.sleep(0.5)  # far longer than a step takes, on a busy machine too
-        self.wait_seconds += 0.5
+        self.wait_seconds += 3600.0  # said, not slept: no machine is too busy for it
         return quick(self)
 
     monkeypatch.setattr(loader.Batches, "__next__", slow)
     unetkit.fit(tiny(logging__every_images=160), tmp_path / "run", progress=True)
     shares = [line["input_wait_share"] for line in runs.read(tmp_path / "run").stats() if "loss" in line]
-    assert shares[-1] > 0.2
+    assert shares[-1] == 1.0
     assert "waited for input" in capsys.readouterr().err
