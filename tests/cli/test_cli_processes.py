@@ -88,3 +88,14 @@ def test_no_public_name_hides_behind_a_module_of_the_same_name():
 
     modules = {path.stem for path in (ROOT / "unetkit").iterdir() if path.suffix == ".py" or path.is_dir()}
     assert not modules & set(unetkit.__all__)
+
+
+def test_too_little_memory_is_told_without_a_traceback(monkeypatch, capsys):
+    from unetkit.cli import app, recipe
+
+    def check(args):
+        raise MemoryError("Unable to allocate 3.00 TiB for an array")
+
+    monkeypatch.setattr(recipe, "check", check)
+    assert app.main(["recipe", "check", "r.yaml"]) == 1
+    assert capsys.readouterr().err.startswith("unetkit: not enough memory here: Unable to allocate 3.00 TiB")

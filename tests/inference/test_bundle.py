@@ -132,3 +132,29 @@ def test_raw_weights_other_tiles_and_damage(made, tmp_path):
     (tmp_path / "b" / "bundle.json").write_text('{"format": "keras"}')
     with pytest.raises(UserError, match=r"bundle\.json is damaged: .*Export the run again"):
         inference.generate(tmp_path / "b", [made / "in.png"], tmp_path / "out", progress=False)
+
+
+def test_what_cannot_be_done_is_told_before_the_network_is_built(made, tmp_path, capsys, monkeypatch):
+    def build_network(*args, **settings):
+        raise AssertionError("a network was built")
+
+    monkeypatch.setattr(build, "network", build_network)
+    run, image = str(made / "run"), str(made / "in.png")
+    for words, told in (
+        (["generate", run, image, "--out", str(tmp_path / "o"), "--tile", "9"], "tile: 9 cannot be halved once"),
+        (["export", run, "--format", "onnx", "--out", str(tmp_path / "o"), "--tile", "9"], "tile: 9 cannot be halved once"),
+        (["generate", run, image, "--out", str(tmp_path / "o"), "--enlarged"], "--enlarged is for runs trained by super_resolve"),
+        (["compare", str(made), str(made), "--values", "bytes"], "name it with --features FILE"),
+    ):
+        assert main(words) == 2
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_bundle_without_its_network_says_so(made, tmp_path, capsys):
+    (tmp_path / "b").mkdir()
+    said = {"format": "onnx", "receptive_radius": [3, 3], "multiple_of": 2, "looks_everywhere": None, "batch": 1, "tile": [16, 16]}
+    said |= {"input_channels": 1, "output_channels": 3, "overlap": [8, 8], "window": "exact", "background": [255, 255, 255]}
+    (tmp_path / "b" / "bundle.json").write_text(json.dumps(said | {"enlarge": 1, "fingerprint": "0", "code": []}))
+    assert main(["generate", str(tmp_path / "b"), str(made / "in.png"), "--out", str(tmp_path / "o")]) == 2
+    assert "lacks its network, model.onnx. Export the run again" in capsys.readouterr().err

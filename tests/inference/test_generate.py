@@ -128,7 +128,7 @@ def test_bad_files_are_named_and_counted_and_the_rest_is_done(network, tmp_path)
 def test_an_output_that_is_no_number_is_no_picture(network, tmp_path):
     picture(tmp_path / "a.png", 8, 8)
     network.output = lambda inputs: np.full_like(inputs, np.nan)
-    with pytest.raises(WorkError, match=r"1 of 1 images could not be used.*(?s:.*)NaN"):
+    with pytest.raises(WorkError, match=r"1 of 1 images could not be used:\n.*(?s:.*)NaN"):
         inference.generate("run", [tmp_path / "a.png"], tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [NAME]
 
@@ -149,8 +149,10 @@ def test_bad_arguments_are_refused_before_the_network_is_opened(network, tmp_pat
 def test_a_folder_that_cannot_be_written_is_told(network, tmp_path):
     picture(tmp_path / "in" / "a.png", 8, 8)
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(WorkError, match=r"out cannot be written to: File exists"):
+    with pytest.raises(UserError, match=r"out is a file; name a folder"):
         inference.generate("run", [tmp_path / "in"], tmp_path / "out")
+    with pytest.raises(WorkError, match=r"out.below cannot be written to: Not a directory"):
+        inference.generate("run", [tmp_path / "in"], tmp_path / "out" / "below")
 
 
 def test_grey_inputs_and_four_channel_outputs(network, tmp_path):

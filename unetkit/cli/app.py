@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at its end
         return 1
+    except MemoryError as error:
+        return _fail(f"not enough memory here: {str(error) or 'an allocation failed'}. Smaller images, tiles or batches need less", 1)
     except OSError as error:
         return _fail(str(error), 1)
 

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from unetkit.cli.parser import Commands, add_allow_code, add_command, add_json, add_recipe, answer, count, import_from_here, read_recipe
+from unetkit.errors import UserError
 
 
 def register(commands: Commands) -> None:
@@ -48,7 +49,9 @@ def register(commands: Commands) -> None:
     parser.add_argument("made", metavar="MADE", help="folder of made images")
     parser.add_argument("--features", metavar="FILE", help="a Keras model's .keras file (default: the features that ship with unetkit)")
     parser.add_argument(
-        "--values", choices=("bytes", "zero_to_one", "minus_one_to_one"), default="minus_one_to_one", help="the range that model wants"
+        "--values",
+        choices=("bytes", "zero_to_one", "minus_one_to_one"),
+        help="the range that the model of --features wants (default: minus_one_to_one)",
     )
     add_json(parser)
 
@@ -149,6 +152,9 @@ def compare(args: argparse.Namespace) -> int:
     """Prints the distances between two sets of pictures."""
     from unetkit.inference.comparing import compare_folders, table
 
-    figures = compare_folders(args.real, args.made, features=args.features, values=args.values, progress=True)
+    if args.values and not args.features:
+        raise UserError("--values is said of a model of yours: name it with --features FILE, or leave --values out")
+    values = args.values or "minus_one_to_one"
+    figures = compare_folders(args.real, args.made, features=args.features, values=values, progress=True)
     answer(args.json, table(figures), figures)
     return 0

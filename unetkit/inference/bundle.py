@@ -15,7 +15,7 @@ from unetkit import recipe as recipes
 from unetkit.errors import UserError, WorkError
 from unetkit.inference import formats
 from unetkit.inference.fixed import Fixed, Receptive
-from unetkit.inference.maker import Maker, enlargement
+from unetkit.inference.maker import Maker, check_tile, enlargement, refuse_enlarged
 from unetkit.inference.media import Pictures
 from unetkit.inference.opening import open_run
 from unetkit.inference.tiled import Tiled
@@ -61,6 +61,7 @@ def export(
     opened = runs.read(run)
     runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
     recipe = recipes.read(opened.recipe)
+    check_tile(tile, recipe.model)
     if chosen.engine:
         _choose(chosen.engine, format)
     restored = open_run(run, allow_code=allow_code, average=average)
@@ -131,6 +132,9 @@ def open_bundle(path: str | Path, *, depth: int, enlarged: bool, allow_code: boo
         fingerprint = f"{said['fingerprint']} {said['format']}"
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / DESCRIPTION} is damaged: {error!r}. Export the run again") from error
+    refuse_enlarged(enlarged, said["enlarge"])
+    if not (folder / chosen.file).exists():
+        raise UserError(f"{folder} lacks its network, {chosen.file}. Export the run again")
     formats.require(said["format"], chosen.read_needs, "run")
 
     def make(tile: Any, overlap: Any, window: str, batch: Any) -> tuple[Tiled, str]:

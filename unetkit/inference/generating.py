@@ -61,6 +61,8 @@ def generate(
     if depth not in (8, 16):
         raise UserError(f"depth: {depth} bits per channel cannot be written; 8 and 16 can")
     out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; name a folder to write to")
     if bundle.is_bundle(run):
         maker = bundle.open_bundle(run, depth=depth, enlarged=enlarged, allow_code=allow_code)
     else:
@@ -87,7 +89,8 @@ def generate(
     line.note(f"{len(made):,} {'picture' if len(made) == 1 else 'pictures'} in {out}")
     if work.failed:
         listed = "\n".join(f"  {reason}" for reason in work.failed.values())
-        raise WorkError(f"{len(work.failed)} of {len(planned)} {maker.medium.word} could not be used; the others are in {out}:\n{listed}")
+        others = f"; the others are in {out}" if made else ""
+        raise WorkError(f"{len(work.failed)} of {len(planned)} {maker.medium.word} could not be used{others}:\n{listed}")
     return [target for _, target in planned]
 
 

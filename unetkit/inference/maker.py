@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from unetkit import recipe as recipes
-from unetkit import runs
+from unetkit import runs, shapes
+from unetkit.errors import UserError
 from unetkit.inference.media import Medium, Pictures
 from unetkit.inference.opening import open_run
 from unetkit.inference.tiled import Tiled
 from unetkit.recipe import schema
+from unetkit.recipe.checks import halvings
 
 
 @dataclass
@@ -52,13 +54,28 @@ def open_maker(run: str | Path, *, depth: int, enlarged: bool, allow_code: bool)
     """
     opened = runs.read(run)
     runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
-    data = recipes.read(opened.recipe).data
+    recipe = recipes.read(opened.recipe)
+    data = recipe.data
+    refuse_enlarged(enlarged, enlargement(data))
 
     def make(tile: int | Sequence[int] | None, **cut: Any) -> tuple[Tiled, str]:
+        check_tile(tile, recipe.model)
         restored = open_run(run, allow_code=allow_code)
         return Tiled(restored.network(tile), **cut), restored.fingerprint
 
     return Maker(Pictures(data.input_channels, data.background, depth, 1 if enlarged else enlargement(data)), make)
+
+
+def check_tile(tile: int | Sequence[int] | None, model: schema.UNet | schema.Original) -> None:
+    """Raises UserError for a tile that the model's levels do not halve; before any network is built."""
+    if tile is not None:
+        shapes.check_halvable(tile if isinstance(tile, int) else tuple(tile), halvings(model), "tile")
+
+
+def refuse_enlarged(enlarged: bool, factor: int) -> None:
+    """Raises UserError where inputs are said to be enlarged already and the run enlarges none."""
+    if enlarged and factor == 1:
+        raise UserError("--enlarged is for runs trained by super_resolve, which enlarge their inputs; this one takes them as they are")
 
 
 def enlargement(data: schema.Data) -> int:
