@@ -20,10 +20,11 @@ def measured(model: keras.Model, tile: int, stride: int) -> int:
     base = np.random.default_rng(0).uniform(1, 2, (1, tile, 1)).astype("float32")
     middle = tile // 2 // stride * stride
     pixels = list(range(middle, middle + stride))
-    batch = np.repeat(base, 2 * len(pixels), axis=0)
+    unchanged = np.repeat(base, 2 * len(pixels), axis=0)  # a batch of another size may be summed in another order
+    batch = unchanged.copy()
     for row, (pixel, change) in enumerate(itertools.product(pixels, (50.0, -0.9))):
         batch[row, pixel] += change
-    changed = np.abs(run(batch) - run(base)).max(axis=-1) > 0
+    changed = np.abs(run(batch) - run(unchanged)).max(axis=-1) > 0
     return max(np.abs(np.flatnonzero(row) - pixels[n // 2]).max(initial=0) for n, row in enumerate(changed))
 
 

@@ -60,10 +60,11 @@ OPEN_ELSEWHERE = """
 import json, sys
 import numpy as np
 import keras, unetkit
+from unetkit.compiled import compiled
 x = np.load(sys.argv[1] + "/x.npy")
 for name in sys.argv[2:]:
     model = keras.models.load_model(f"{sys.argv[1]}/{name}.keras")
-    np.save(f"{sys.argv[1]}/{name}.y.npy", model(x))
+    np.save(f"{sys.argv[1]}/{name}.y.npy", compiled(model)(x))
     with open(f"{sys.argv[1]}/{name}.json", "w") as file:
         json.dump([type(model).__name__, model.get_config()], file)
 """
