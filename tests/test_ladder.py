@@ -33,7 +33,7 @@ LADDER = {
     "train": {"addons", "objectives", "runs", "recipe", "backend", "progress"},
     "build": {"models", "objectives", "train", "recipe", "runs", "shapes", "blocks"},
     "fitting": {"backend", "callbacks", "recipe", "session"},
-    "session": {"build", "data", "evaluate", "pictures", "recipe", "runs", "train", "progress"},
+    "session": {"build", "compilations", "data", "evaluate", "pictures", "recipe", "runs", "train", "progress"},
     "inference": {
         "backend",
         "build",

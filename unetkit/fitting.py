@@ -25,6 +25,7 @@ def fit(
     overrides: Sequence[str] = (),
     init_from: str | Path | None = None,
     progress: bool = True,
+    no_recompile: bool = False,
 ) -> Result:
     """Trains a recipe, or goes on with a run that was interrupted: the same call again resumes it.
 
@@ -35,10 +36,12 @@ def fit(
         overrides: `section.key=value`, as `--set` takes them.
         init_from: a run folder, `.npz`, `.keras` or `.weights.h5` whose weights the run starts from.
         progress: whether to show the progress line.
+        no_recompile: stop with a LimitError where the step, or the network by itself, is compiled a second time.
 
     Raises:
         UserError: bad input; nothing has been written then.
         WorkError: the training failed, for example a loss that is not finite.
+        LimitError: a limit of the recipe's, or `no_recompile`, was not kept.
     """
     if not isinstance(recipe, Recipe):
         recipe = recipes.read(recipe, overrides)
@@ -50,4 +53,4 @@ def fit(
 
     folder = Path(run or Path("runs") / recipe.name)
     advisor = RecipeAdvisor(recipe, folder)
-    return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor).run()
+    return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor, no_recompile).run()

@@ -15,6 +15,7 @@ import numpy as np
 
 from unetkit import build, evaluate, files, pictures, runs
 from unetkit import recipe as recipes
+from unetkit.compilations import Compilations
 from unetkit.data import open_dataset
 from unetkit.errors import UserError, WorkError
 from unetkit.progress import Line, Silent
@@ -23,6 +24,7 @@ from unetkit.runs.names import CURVES, MODEL
 from unetkit.train import loop
 from unetkit.train.callbacks import Callbacks
 from unetkit.train.devices import open_devices
+from unetkit.train.engines.base import STEPS
 from unetkit.train.plan import make_plan
 from unetkit.train.weights import read_weights
 
@@ -68,9 +70,11 @@ class Session:
         init_from: str | Path | None,
         progress: bool,
         advisor: Advisor,
+        no_recompile: bool = False,
     ) -> None:
         self.path, self.init_from, self.advisor = path, init_from, advisor
         self.given_callbacks = callbacks
+        self.compilations, self.no_recompile = Compilations(STEPS), no_recompile
         self.devices = open_devices(recipe.hardware, recipe.backend)
         self.dataset = open_dataset(recipe.data, recipe.seed)
         self.recipe = recipe = advisor.prepare(recipe, len(self.dataset.train), self.devices.kind, self.devices.replicas)
@@ -92,6 +96,7 @@ class Session:
                 return self._already_done(folder)
             self._build()
             self.folder = folder or stack.enter_context(self._open())
+            stack.enter_context(self.compilations)
             return self._train()
 
     def _open(self) -> runs.RunFolder:
@@ -114,7 +119,9 @@ class Session:
         started = time.monotonic()
         try:
             with runs.StopSignals() as stop:
-                hooks = loop.Hooks(self.folder.log.write, self._validate, self._sample, self._save, lambda: stop.requested)
+                hooks = loop.Hooks(
+                    self.folder.log.write, self._validate, self._sample, self._save, lambda: stop.requested, self._check_compilations
+                )
                 ended = loop.train(self.engine, batches, self.plan, hooks, self.callbacks, self.progress, done=done, meta=meta)
         finally:
             batches.close()
@@ -123,6 +130,7 @@ class Session:
         if ended.input_wait_share > WAIT_SHARE_TOLD:
             share, remedy = ended.input_wait_share, self.dataset.train.remedy()
             self.progress.note(f"{share:.0%} of the time the device waited for input: {remedy}")
+        self.progress.note(f"compiled: {self.compilations}")
         if stop.requested and step < self.plan.steps and not self.callbacks.stopped:
             self.progress.note(f"stopped after {images:,} images, saved. The same command goes on from here.")
             return Result(self.path, "stopped", stop.exit_status, step, images, self.metrics)
@@ -157,11 +165,24 @@ class Session:
                 raise WorkError(f"the network's output is not finite after step {step}, though its loss was. {loop.STOPPED}") from error
         return self.metrics
 
+    def _check_compilations(self) -> None:
+        if self.no_recompile:
+            self.compilations.require_one_each()
+
+    def _predict(self, inputs: np.ndarray) -> np.ndarray:
+        """The network's outputs by batches of the validation's size, the last filled up: no program of another shape."""
+        rows, outputs = self._validation_batch(), []
+        for start in range(0, len(inputs), rows):
+            part = inputs[start : start + rows]
+            filled = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
+            outputs.append(self.engine.predict(filled)[: len(part)])
+        return np.concatenate(outputs)
+
     def _sample(self, step: int) -> None:
         images = step * self.plan.batch
         if self.shown:
             inputs, targets = self.shown["input"], self.shown["target"]
-            outputs = self.engine.predict(inputs)
+            outputs = self._predict(inputs)
             rows = list(zip(inputs, outputs, targets, strict=True))
             path = self.folder.samples_path / f"images_{images:09d}.png"
             pictures.grid(rows, ("input", "output", "truth"), path)

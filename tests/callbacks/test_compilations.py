@@ -27,16 +27,29 @@ def data(rows: int, length: int = 4) -> np.ndarray:
     return np.ones((rows, length, 1), "float32")
 
 
-def check_a_function() -> None:
+def compile_it(function):
     if keras.backend.backend() == "jax":
-        import jax as engine
+        import jax
 
-        compile_it = engine.jit
-    else:
-        import tensorflow as engine
+        return jax.jit(function)
+    import tensorflow as tf
 
-        compile_it = engine.function
+    return tf.function(function)
 
+
+class Careless(keras.callbacks.Callback):
+    """Sends arrays of two shapes through a function that has the name of one of the engine's."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        @compile_it
+        def predict_step(x):
+            return x + 1
+
+        for length in (3, 4):
+            predict_step(np.ones(length, "float32"))
+
+
+def check_a_function() -> None:
     @compile_it
     def doubled(x):
         return x * 2
@@ -76,10 +89,14 @@ def check_a_run(folder: Path) -> None:
         "data": {"source": "emoji", "size": 16, "input_channels": 1, "split": {"validation": 0.01, "limit": 40}},
         "model": {"levels": [4, 8], "norm": "none"},
         "training": {"images": 40, "batch": 8, "steps_per_call": 2},
+        "logging": {"samples": {"count": 3}},
     }
-    with Compilations({"train_step"}) as seen:
-        unetkit.fit(recipe, run=folder / "run", progress=False)
-    assert seen.counts() == {"train_step": 1}
+    with Compilations({"train_step", "predict_step"}) as seen:
+        unetkit.fit(recipe, run=folder / "run", progress=False, no_recompile=True)
+    assert seen.counts() == {"train_step": 1, "predict_step": 1}
+    with pytest.raises(LimitError, match="predict_step was compiled a second time"):
+        unetkit.fit(recipe, run=folder / "careless", progress=False, callbacks=[Careless()], no_recompile=True)
+    assert unetkit.fit(recipe, run=folder / "careless", progress=False).status == "done", "the same call without it goes on"
     Image.new("L", (40, 23)).save(folder / "in.png")
     Image.new("L", (5, 9)).save(folder / "small.png")
     with Compilations({"forward"}) as seen:

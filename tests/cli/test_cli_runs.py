@@ -25,7 +25,7 @@ def trained(tmp_path_factory):
     """The folder of a finished run, made by the command, and what that printed."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "tiny.yaml").write_text(RECIPE)
-    assert main(["train", str(folder / "tiny.yaml"), "--run", str(folder / "run")]) == 0
+    assert main(["train", str(folder / "tiny.yaml"), "--run", str(folder / "run"), "--no-recompile"]) == 0
     return folder
 
 
@@ -74,6 +74,6 @@ def test_train_passes_its_options_on(trained, monkeypatch):
         return SimpleNamespace(exit_status=143)
 
     monkeypatch.setattr(fitting, "fit", fit)
-    words = ["train", str(trained / "tiny.yaml"), "--set", "seed=3", "--run", "here", "--init-from", "there"]
+    words = ["train", str(trained / "tiny.yaml"), "--set", "seed=3", "--run", "here", "--init-from", "there", "--no-recompile"]
     assert main(words) == 143
-    assert calls == [(3, "here", {"init_from": "there"})]
+    assert calls == [(3, "here", {"init_from": "there", "no_recompile": True})]

@@ -16,6 +16,7 @@ def register(commands: Commands) -> None:
     add_recipe(parser)
     parser.add_argument("--run", metavar="DIR", help="the run folder (default: runs/NAME)")
     parser.add_argument("--init-from", metavar="RUN", help="start from the weights of another run, or of a weights file")
+    add_no_recompile(parser)
 
     parser = add_command(
         commands,
@@ -115,7 +116,7 @@ def train(args: argparse.Namespace) -> int:
     from unetkit.fitting import fit
     from unetkit.runs import names
 
-    result = fit(recipe, args.run, init_from=args.init_from)
+    result = fit(recipe, args.run, init_from=args.init_from, no_recompile=args.no_recompile)
     if result.exit_status == 0:
         path = result.path
         figures = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())

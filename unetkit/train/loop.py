@@ -69,13 +69,14 @@ class Clock:
 
 @dataclass
 class Hooks:
-    """What the loop does at interval ends; `fit` fills them in."""
+    """What the loop does at interval ends, and (`check`) after whatever may have compiled something; `fit` fills them in."""
 
     record: Callable[[dict], None]
     validate: Callable[[int], dict[str, float]]
     sample: Callable[[int], None]
     save: Callable[[int, dict], None]
     stop_requested: Callable[[], bool]
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def train(engine: Engine, batches, plan: Plan, hooks: Hooks, callbacks: Callback
 
     Raises:
         WorkError: the loss is not finite. Nothing is saved then: the last checkpoint is from before.
+        LimitError: what `hooks.check` says.
     """
     pending = Pending(**meta.get("pending", {}))
     overall, since_log = Clock(), Clock()
@@ -109,6 +111,7 @@ def train(engine: Engine, batches, plan: Plan, hooks: Hooks, callbacks: Callback
         for timer in (overall, since_log):
             timer.waited += batches.wait_seconds - before
         values = engine.run(taken, first)
+        hooks.check()
         check_finite(values, first)
         done = first + count
         pending.take(values)
@@ -138,6 +141,7 @@ def train(engine: Engine, batches, plan: Plan, hooks: Hooks, callbacks: Callback
                 callbacks.call("on_epoch_begin", epoch)
         if plan.sample.due(done):
             hooks.sample(done)
+        hooks.check()
         ending = hooks.stop_requested() or callbacks.stopped
         if plan.save.due(done) or ending:
             hooks.save(done, {"metrics": metrics, "pending": {"steps": pending.steps, "sums": pending.sums}})

@@ -14,6 +14,9 @@ from unetkit.train.step import is_seed
 
 Arrays = dict[str, np.ndarray]
 
+STEPS = frozenset({"train_step", "predict_step"})
+"""Names of the functions that engines compile, as `unetkit.compilations` sees them: once each in a run."""
+
 
 @dataclass(frozen=True)
 class Options:
