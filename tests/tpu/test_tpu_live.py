@@ -11,7 +11,7 @@ import pytest
 
 from unetkit import recipe
 from unetkit.cli import main
-from unetkit.tpu import analyse, ask, buffers, hlo, inspection
+from unetkit.tpu import analyse, ask, buffers, hlo, inspection, tuning
 from unetkit.tpu.cache import Cache
 from unetkit.tpu.chips import chip
 from unetkit.tpu.environment import CompilerMissing, find_interpreter
@@ -118,3 +118,20 @@ def test_a_keras_model_of_any_kind_can_be_asked_about():
     assert answer.fits and answer.per_core_batch == 2
     assert answer.step.estimated_ms is None and analyse.WITHOUT_TIME in answer.notes
     assert any(b.layer == "classes/kernel" and b.kind == "weight" for b in answer.buffers)
+
+
+def test_a_tiny_net_is_tuned_batch_precision_remat_and_packing():
+    """The whole search by the real compiler; what `images` leaves is one batch, so that it asks ten questions at most."""
+    text = (
+        "name: tiny\ndata: {source: emoji, size: 16}\nmodel: {levels: [8], norm: none}\noptimizer: {name: sgd}\n"
+        "training: {batch: auto, images: 1000}\ntpu: {chip: v2-8, tune: {precision: true, remat: true, lowering: true}}\n"
+    )
+    found = tuning.tune_recipe(recipe.read(text), images=64)
+    tried = {(a.precision, a.remat, a.packing) for a in found.candidates if a.source == "compiled" and a.step.images_per_second}
+    assert {("float32", "none", "none"), ("mixed_bfloat16", "none", "none")} < tried
+    assert any(remat == "blocks" for _, remat, _ in tried) and any(packing != "none" for *_, packing in tried)
+    assert found.choice.step.images_per_second == max(a.step.images_per_second for a in found.candidates if a.step.images_per_second)
+    assert found.compiles == len(tried) and found.ended == "complete"
+    training, network = found.recipe.training, found.recipe.model
+    assert (training.batch, training.precision, training.remat) == (64, found.choice.precision, found.choice.remat)
+    assert (network.lowering == "plain") == (found.choice.packing == "none")

@@ -17,15 +17,18 @@ LIMIT = 1000
 
 
 class Compiler:
-    """Needs `per_image` of 1000 bytes for each image of a replica, half of it in 16 bits or rematerialised; speeds by precision."""
+    """Needs `per_image` of 1000 bytes for each image of a replica, half of it in 16 bits or rematerialised; speeds by axis."""
 
-    def __init__(self, per_image=40.0, patience=None):
-        self.per_image, self.asked, self.patience = per_image, [], patience
+    def __init__(self, per_image=40.0, patience=None, packed=1.2):
+        self.per_image, self.asked, self.patience, self.packed = per_image, [], patience, packed
+        self.plans = []
 
     def __call__(self, recipe, name, batch, stage, label):
         where, training = chip(name), recipe.training
         rows = batch // (where.replicas * training.accumulate)
+        packing = " ".join("x".join(map(str, block)) for block in recipe.model.packing) or "none"
         self.asked.append((name, batch, stage, training.precision, training.remat, training.accumulate))
+        self.plans.append((rows, packing))
         if self.patience is not None and sum(stage == "full" for _, _, stage, *_ in self.asked) > self.patience:
             raise KeyboardInterrupt
         side = recipe.data.size / 16
@@ -34,7 +37,8 @@ class Compiler:
         answer = Answer(
             name=recipe.name, chip=name, chips=where.chips, cores=where.cores, replicas=where.replicas,
             global_batch=batch, per_core_batch=rows,
-            accumulation=training.accumulate, precision=training.precision, remat=training.remat, program="jax",
+            accumulation=training.accumulate, precision=training.precision, remat=training.remat, packing=packing,
+            program="jax",
             source="compiled" if need <= LIMIT else "compiler_oom", fits=need <= LIMIT,
             hbm=Hbm(limit_bytes=LIMIT, peak_bytes=round(need)), padding=Padding(ratio=1.5),
         )  # fmt: skip
@@ -42,16 +46,17 @@ class Compiler:
             return answer
         speed = 100.0 * where.replicas * rows / (rows + 8) * (1.5 if training.precision == "mixed_bfloat16" else 1.0)
         speed *= {1: 1.0, 2: 1.05, 4: 1.06}[training.accumulate] * (0.9 if training.remat == "blocks" else 1.0)
+        speed *= self.packed if packing == "2x4" and rows == 8 else 1.0 if packing == "none" else 0.9
         return dataclasses.replace(answer, step=Step(estimated_ms=1e3 * batch / speed, images_per_second=speed))
 
 
 def recipe(**training):
-    tune = training.pop("tune", {})
+    tune, model = training.pop("tune", {}), training.pop("model", {})
     return read(
         {
             "name": "tiny",
             "data": {"source": "emoji", "size": 16},
-            "model": {"preset": "unet", "levels": [4, 8], "norm": "none"},
+            "model": {"preset": "unet", "levels": [4, 8], "norm": "none", **model},
             "training": {"images": 3_600_000, "batch": "auto", **training},
             "tpu": {"chip": "v2-8", "tune": tune},
         }
@@ -89,6 +94,52 @@ def test_further_axes_are_tried_where_the_recipe_allows_them(allowed, expected):
     assert tuning.tune_recipe(recipe(), ask=Compiler()).choice.step.images_per_second < found.choice.step.images_per_second
 
 
+def test_packings_are_tried_for_the_two_fastest_batches_once_the_batch_is_fixed():
+    compiler = Compiler(packed=2.0)
+    found = tuning.tune_recipe(recipe(tune={"lowering": True}), ask=compiler)
+    packed = [plan for plan in compiler.plans if plan[1] != "none"]
+    assert packed == [(16, "2x4 2x4"), (16, "2x4"), (8, "2x4 2x4"), (8, "2x4")]
+    assert compiler.plans[-len(packed) :] == packed  # after the batch
+    assert (found.choice.global_batch, found.choice.packing) == (64, "2x4")  # the second batch, packed, beats the first
+    assert (found.recipe.model.lowering, found.recipe.model.packing) == ("packed", ((2, 4),))
+    assert found.compiles == sum(stage == "full" for _, _, stage, *_ in compiler.asked)
+    assert any(reason.startswith("packing 2x4 makes ") for reason in found.reasons)
+
+
+def test_where_no_packing_is_faster_the_network_stays_plain():
+    found = tuning.tune_recipe(recipe(tune={"lowering": True}, model={"lowering": "auto"}), ask=Compiler(packed=1.0))
+    assert (found.choice.global_batch, found.choice.packing, found.recipe.model.lowering) == (128, "none", "plain")
+    assert "of 4 other packings tried none is faster" in found.reasons
+
+
+def test_lowering_auto_is_left_to_the_training_where_it_was_not_searched():
+    assert tuning.tune_recipe(recipe(model={"lowering": "auto"}), ask=Compiler()).recipe.model.lowering == "auto"
+    compiler = Compiler(packed=1.0, patience=3)  # Ctrl-C among the packings
+    found = tuning.tune_recipe(recipe(tune={"lowering": True}, model={"lowering": "auto"}), ask=compiler)
+    assert (found.ended, found.choice.global_batch, found.recipe.model.lowering) == ("interrupted", 128, "auto")
+
+
+def test_where_the_time_is_over_before_anything_was_asked_it_says_so():
+    compiler = Compiler()
+    found = tuning.tune_recipe(recipe(), minutes=0.0, ask=compiler)
+    assert found.choice is None and not compiler.asked and found.ended == "out of time" and not found.remedies
+    assert found.reasons[-1] == "the time that was given is over: nothing was asked, so nothing is known"
+
+
+def test_ctrl_c_among_the_remedies_keeps_those_that_are_known():
+    compiler = Compiler(per_image=200.0)
+    asked = compiler.__call__
+
+    def interrupted(recipe, *question):
+        if recipe.training.remat == "blocks":
+            raise KeyboardInterrupt
+        return asked(recipe, *question)
+
+    found = tuning.tune_recipe(recipe(), ask=interrupted)
+    assert found.ended == "interrupted" and [remedy.text for remedy in found.remedies] == ["training.precision: mixed_bfloat16"]
+    assert found.reasons[-1] == "nothing was found that fits into 95% of the HBM"
+
+
 def test_where_nothing_fits_what_would_is_tried():
     compiler = Compiler(per_image=200.0)
     found = tuning.tune_recipe(recipe(), ask=compiler)
@@ -104,6 +155,8 @@ def test_fewer_images_than_one_batch_is_an_error_before_anything_is_asked():
     compiler = Compiler()
     with pytest.raises(UserError, match=r"multiples of 64 \(8 replicas of a v2-8 x 8 images\).*there are 63"):
         tuning.tune_recipe(recipe(), images=63, ask=compiler)
+    with pytest.raises(UserError, match=r"^a tuned batch is one of the multiples of 64 .*there are 63"):
+        tuning.tune_recipe(recipe(batch=32), images=63, ask=compiler)  # says nothing of `auto`, which was not asked for
     assert not compiler.asked
     assert tuning.tune_recipe(recipe(), images=127, ask=compiler).choice.global_batch == 64
 
@@ -163,11 +216,21 @@ def test_the_command_says_3_where_nothing_fits(command, capsys):
 def test_ctrl_c_shows_what_is_known(command, capsys):
     assert command("--chip", "v2-8,v5e-8", compiler=Compiler(patience=1)) == 130
     out = capsys.readouterr().out
-    assert "interrupted: the choice is the best of what was known" in out and "training.batch: " in out
+    assert "interrupted: of no batch that fits is it known yet how fast it is" in out and "training.batch: 128" in out
 
 
 def test_bad_arguments_are_refused_before_anything_is_asked(command, capsys):
     compiler = Compiler()
-    for arguments in (["--chip", "v2-8,v9-8"], ["--budget", "0"], ["--price", "v5e"], ["--price", "k80=1"], ["--write", "nowhere/t.yaml"]):
+    for arguments in (
+        ["--chip", "v2-8,v9-8"],
+        ["--set", "tpu.chip=v9-8"],
+        ["--budget", "0"],
+        ["--price", "v5e"],
+        ["--price", "k80=1"],
+        ["--price", "v3=1"],
+        ["--write", "nowhere/t.yaml"],
+    ):
         assert command(*arguments, compiler=compiler) == 2, arguments
-    assert not compiler.asked and capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert not compiler.asked and "--set tpu.chip=v9-8: tpu.chip: 'v9-8'" in said
+    assert "--price v3=1: no v3 is asked about, only v2; name one with --chip, as v3-8" in said

@@ -39,7 +39,12 @@ class Compiler:
         return dataclasses.replace(answer, step=Step(estimated_ms=1.0, images_per_second=min(rows, 16) - rows / 100)) if timed else answer
 
     def recipe(self, recipe, where, batch, stage, label):
-        return self.answer(recipe.name, where, batch, recipe.training.accumulate, stage)
+        answer = self.answer(recipe.name, where, batch, recipe.training.accumulate, stage)
+        if recipe.model.packing == () or answer.step.images_per_second is None:
+            return answer
+        return dataclasses.replace(
+            answer, packing="packed", step=Step(estimated_ms=1.0, images_per_second=100.0 * len(recipe.model.packing))
+        )
 
     def keras(self, model, *, chip, batch, stage, **known):
         return self.answer(model.name, chip, batch, 1, stage)
@@ -89,6 +94,17 @@ def test_auto_is_settled_before_the_training_and_kept_on_resume(compiler, tmp_pa
     assert again.step == 4 and len([a for a in compiler.asked if a[2] != "viewed"]) == before
     assert read(tmp_path / "run" / "recipe.yaml").training.batch == 128
     assert json.loads((tmp_path / "run" / "analysis.json").read_text())["tune"] == said["tune"]
+
+
+def test_a_packing_that_was_tuned_is_trained_and_kept_on_resume(compiler, tmp_path):
+    tuned = recipe(tpu={"chip": "v2-8", "tune": {"lowering": True}})
+    unetkit.fit(tuned, tmp_path / "run", progress=False)
+    first = read(tmp_path / "run" / "recipe.yaml")
+    assert (first.training.batch, first.model.lowering, first.model.packing) == (128, "packed", ((2, 4), (2, 4)))
+    asked = len([a for a in compiler.asked if a[2] != "viewed"])
+    unetkit.fit(tuned | {"training": {"images": 512, "batch": "auto"}}, tmp_path / "run", progress=False)
+    assert read(tmp_path / "run" / "recipe.yaml").model == first.model
+    assert len([a for a in compiler.asked if a[2] != "viewed"]) == asked
 
 
 def test_auto_takes_no_more_images_than_there_are(compiler, tmp_path):

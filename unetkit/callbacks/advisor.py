@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,9 @@ from unetkit.errors import LimitError, UnetkitError
 from unetkit.recipe import Recipe
 from unetkit.tpu import local, tuning
 from unetkit.tpu.answer import Answer
+from unetkit.tpu.axes import changed
 from unetkit.tpu.chips import chip as find_chip
+from unetkit.tpu.packing_plan import with_packing
 from unetkit.tpu.terminal import size
 
 KEPT = ("batch", "accumulate", "precision", "remat")
@@ -142,10 +145,13 @@ class RecipeAdvisor(TPUAdvisor):
 
     def _kept(self, recipe: Recipe) -> Recipe:
         """What was chosen when the run began."""
-        before = recipes.read(runs.read(self.folder).recipe).training
+        kept = recipes.read(runs.read(self.folder).recipe)
+        before = kept.training
         names = KEPT if recipe.training.batch == "auto" else ("accumulate",)
+        if recipe.training.batch == "auto" and recipe.tpu.tune.lowering:
+            recipe = with_packing(recipe, kept.model.packing)
         self.notes.append(f"batch {before.batch} x accumulate {before.accumulate}, as chosen when this run began")
-        return tuning.changed(recipe, **{name: getattr(before, name) for name in names})
+        return changed(recipe, **{name: getattr(before, name) for name in names})
 
     def _tuned(self, recipe: Recipe, name: str, images: int) -> Recipe:
         found = tuning.tune_recipe(recipe, name, images=images)
@@ -160,20 +166,21 @@ class RecipeAdvisor(TPUAdvisor):
             raise LimitError("\n".join([f"training.batch: auto: {found.reasons[-1]} of a {name}. Tried:", *tried]))
         self.notes += [f"training.batch: {found.choice.global_batch}, chosen for a {name}", *found.reasons]
         training = found.recipe.training
-        return tuning.changed(recipe, **{key: getattr(training, key) for key in KEPT})
+        recipe = dataclasses.replace(recipe, model=found.recipe.model)
+        return changed(recipe, **{key: getattr(training, key) for key in KEPT})
 
     def _local(self, recipe: Recipe, kind: str, replicas: int, images: int) -> Recipe:
         batch, reasons = local.choose(recipe, kind, replicas, images)
         self.tuned = {"choice": {"global_batch": batch, "source": "model"}, "reasons": reasons}
         self.notes += [f"training.batch: {batch}", *reasons]
-        return tuning.changed(recipe, batch=batch)
+        return changed(recipe, batch=batch)
 
     def _accumulated(self, recipe: Recipe, name: str) -> Recipe:
         """A fixed batch stays what it is; where it does not fit at once, its micro-batches are halved until they do."""
         where, training = find_chip(name), recipe.training
         times, first = training.accumulate, None
         while training.batch % (times * where.replicas) == 0:
-            tried = tuning.changed(recipe, accumulate=times)
+            tried = changed(recipe, accumulate=times)
             try:
                 answer = ask_memory(tried, where.name, training.batch)
             except UnetkitError:

@@ -90,7 +90,9 @@ def read_recipe(args: argparse.Namespace) -> Any:
         try:
             chip(read.tpu.chip)  # by every command, so that a misspelt one is not found out on the day it is wanted
         except UserError as error:
-            problem = recipe.Problem(Place(args.recipe), "tpu.chip", str(error).removeprefix("chip "))
+            setting = next((one for one in reversed(args.overrides) if one.partition("=")[0].strip() in ("tpu.chip", "tpu")), None)
+            place = Place(args.recipe) if setting is None else Place(f"--set {setting}")
+            problem = recipe.Problem(place, "tpu.chip", str(error).removeprefix("chip "))
             raise recipe.RecipeError([problem]) from error
     return read
 

@@ -54,8 +54,8 @@ def tune(args: argparse.Namespace) -> int:
     names = args.chip or ([recipe.tpu.chip] if recipe.tpu.chip else [])
     if not names:
         raise UserError("No accelerator was named (--chip, or tpu.chip in the recipe), as v2-8")
-    for name in names:
-        chip(name)  # all of them, before the first is asked about
+    asked = [chip(name) for name in names]  # all of them, before the first is asked about
+    priced({one.generation.name for one in asked}, args.price)
     images, ends = training_images(recipe), None if args.budget is None else time.monotonic() + 60.0 * args.budget
     found: list[Tuned] = []
     for name in names:
@@ -70,6 +70,14 @@ def tune(args: argparse.Namespace) -> int:
     if found[-1].ended == "interrupted":
         return INTERRUPTED
     return 0 if all(one.choice for one in found) else EXCEEDED
+
+
+def priced(asked: set[str], prices: list[tuple[str, float]]) -> None:
+    """Refuses a price of what is not asked about: it would have no effect."""
+    for name, price in prices:
+        if name not in asked:
+            only = ", ".join(sorted(asked))
+            raise UserError(f"--price {name}={price:g}: no {name} is asked about, only {only}; name one with --chip, as {name}-8")
 
 
 def training_images(recipe: Any) -> int | None:

@@ -303,6 +303,7 @@ class Hardware:
 class Tune:
     """What `batch: auto` and `unetkit tune` may change beside the batch."""
 
+    lowering: bool = key(False, "also try packed levels, at the two fastest batches")
     precision: bool = key(False, "also try mixed_bfloat16")
     remat: bool = key(False, "also try remat: blocks")
     accumulate: bool = key(False, "also try 2 and 4 micro-batches for one step, that is a global batch so many times larger")

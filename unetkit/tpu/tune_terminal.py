@@ -44,7 +44,7 @@ def candidates(found: Tuned) -> Table:
     """One row per candidate, the choice marked. `from` says where a row's figures come from; an axis is shown where it varies."""
     where = found.chip
     title = f"{where.name}: {where.chips} chips, {where.cores} cores, {where.replicas} replicas"
-    varied = [name for name in ("accumulation", "precision", "remat") if len({getattr(a, name) for a in found.candidates}) > 1]
+    varied = [name for name in ("accumulation", "precision", "remat", "packing") if len({getattr(a, name) for a in found.candidates}) > 1]
     table = _table(title, "batch", "per replica", "needed", "images/s", "MXU", "fits", "from", *varied, right=range(5))
     for answer in found.candidates:
         chosen = found.choice is not None and answer is found.choice

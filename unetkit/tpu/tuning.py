@@ -11,16 +11,17 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from unetkit.errors import UserError
-from unetkit.tpu import inspection, model
+from unetkit.tpu import axes, inspection, model
 from unetkit.tpu.answer import Answer
+from unetkit.tpu.ask import Stage
 from unetkit.tpu.chips import Chip, chip
 from unetkit.tpu.environment import CompilerMissing, find_interpreter
 from unetkit.tpu.lower import with_batch
 from unetkit.tpu.packing_plan import with_packing
-from unetkit.tpu.search import COMPILES, LANES_FROM, MARGIN, Found, fits, search
+from unetkit.tpu.search import COMPILES, LANES_FROM, MARGIN, fits, search
 from unetkit.tpu.tiles import SUBLANES
 
 MODEL_SHARE = 0.7
@@ -29,7 +30,12 @@ MODEL_SHARE = 0.7
 AXIS_COMPILES = 2
 """Complete compilations for each further axis: its best batch lies near the one already found."""
 
-Ask = Callable[[Any, str, int, str, str], Answer]
+BATCHES_LOWERED = 2
+"""Of how many batches, the fastest, other packings are compiled."""
+
+Ended = Literal["complete", "interrupted", "out of time"]
+
+Ask = Callable[[Any, str, int, Stage, str], Answer]
 """(recipe, chip, global batch, stage, label) -> what is known."""
 
 
@@ -61,7 +67,7 @@ class Tuned:
     share: float
     compiles: int
     seconds: float
-    ended: str
+    ended: Ended
     reasons: tuple[str, ...]
     remedies: tuple[Remedy, ...] = ()
 
@@ -80,7 +86,13 @@ class Tuned:
 
 
 def tune_recipe(
-    recipe: Any, chip_name: str | None = None, *, images: int | None = None, minutes: float | None = None, ask: Ask | None = None
+    recipe: Any,
+    chip_name: str | None = None,
+    *,
+    images: int | None = None,
+    minutes: float | None = None,
+    ask: Ask | None = None,
+    by_model: bool | None = None,
 ) -> Tuned:
     """The fastest global batch of a recipe: a multiple of replicas x 8, times the recipe's `training.accumulate`.
 
@@ -89,7 +101,8 @@ def tune_recipe(
         chip_name: as v2-8 (None: the recipe's `tpu.chip`).
         images: how many training images there are: no batch is larger.
         minutes: after which no further question is begun.
-        ask: who is asked (None: the compiler, or the arithmetic model where there is none).
+        ask: who is asked (None: the compiler).
+        by_model: let the arithmetic model answer (None: where neither `ask` is given nor a compiler is here).
 
     Raises:
         UserError: no chip; fewer images than one batch.
@@ -97,40 +110,49 @@ def tune_recipe(
     where = chip(chip_name or recipe.tpu.chip or model._no_chip())
     unit = where.replicas * recipe.training.accumulate
     if images is not None and images < unit * SUBLANES:
+        auto = recipe.training.batch == "auto"
         raise UserError(
-            f"training.batch: auto takes multiples of {unit * SUBLANES} ({where.replicas} replicas of a {where.name} x {SUBLANES} images"
+            f"{'training.batch: auto takes' if auto else 'a tuned batch is one of the'} multiples of {unit * SUBLANES} "
+            f"({where.replicas} replicas of a {where.name} x {SUBLANES} images"
             f"{f' x accumulate {recipe.training.accumulate}' if recipe.training.accumulate > 1 else ''}), "
-            f"and there are {images} training images. Give more images, or a number that {unit} divides."
+            f"and there are {images} training images. Give more images"
+            + (f", or a number that {unit} divides." if auto else f"; a batch of fewer ({unit} x 1 to {SUBLANES - 1}) needs no search.")
         )
     plain = recipe
     if recipe.model.lowering == "auto":  # a packing is decided for a batch, so the batch is found first
         plain = with_packing(recipe, ())
-    found = _Tuning(plain, where, images, None if minutes is None else 60.0 * minutes, ask).run()
-    return found if found.recipe is None else dataclasses.replace(found, recipe=dataclasses.replace(found.recipe, model=recipe.model))
+    if by_model is None:
+        by_model = ask is None and not compiler_here()
+    found = _Tuning(plain, where, images, None if minutes is None else 60.0 * minutes, ask or ask_inspection, by_model).run()
+    searched = recipe.tpu.tune.lowering and found.ended == "complete" and not by_model
+    if found.recipe is None or searched or found.recipe.model != plain.model:
+        return found
+    return dataclasses.replace(found, recipe=dataclasses.replace(found.recipe, model=recipe.model))
 
 
 class _Tuning:
-    def __init__(self, recipe: Any, where: Chip, images: int | None, seconds: float | None, ask: Ask | None) -> None:
-        self.recipe, self.where, self.images, self.seconds = recipe, where, images, seconds
+    def __init__(self, recipe: Any, where: Chip, images: int | None, seconds: float | None, ask: Ask, by_model: bool) -> None:
+        self.recipe, self.where, self.images, self.ask, self.by_model = recipe, where, images, ask, by_model
         self.began, self.compiles, self.longest = time.monotonic(), 0, 0.0
-        self.by_model = ask is None and not compiler_here()
-        self.share = recipe.tpu.max_hbm or (MODEL_SHARE if self.by_model else 1.0 - MARGIN)
-        self.max_padding = recipe.tpu.max_padding
-        self.ask = ask or ask_inspection
+        self.ends = None if seconds is None else self.began + seconds
+        self.share = recipe.tpu.max_hbm or (MODEL_SHARE if by_model else 1.0 - MARGIN)
+        self.ended: Ended = "complete"
         self.rows: list[Answer] = []
+        self.ranked: dict[tuple[int, str, str], list[Answer]] = {}
+        """Batches that fit, by the other axes, the fastest first; of those that were not compiled the model says which."""
+        self.packed: list[str] = []
 
     def run(self) -> Tuned:
-        recipe, found = self.recipe, self.search(self.recipe, COMPILES)
-        best, ended, tried = found.best, found.ended, [(recipe, found.best)]
-        for changed in self.axes(recipe) if ended == "complete" else ():
-            more = self.search(changed(recipe), AXIS_COMPILES, near=best)
-            ended = more.ended
-            tried.append((changed(recipe), more.best))
-            if more.best and (best is None or _speed(more.best) > _speed(best)):
-                recipe, best = changed(recipe), more.best
-            if ended != "complete":
-                break
-        remedies = tuple(self.remedies()) if best is None and ended == "complete" else ()
+        recipe, best = self.recipe, self.search(self.recipe, COMPILES)
+        for change in axes.axes(recipe):
+            if self.ended == "complete":
+                more = self.search(change(recipe), AXIS_COMPILES, near=best)
+                if more and (best is None or _speed(more) > _speed(best)):
+                    recipe, best = change(recipe), more
+        if self.recipe.tpu.tune.lowering and best is not None and self.ended == "complete" and not self.by_model:
+            recipe, best = self.lowered(recipe, best)
+        reasons = tuple(self.reasons(best))
+        remedies = tuple(self.remedies()) if best is None and self.ended == "complete" else ()
         return Tuned(
             chip=self.where,
             choice=best,
@@ -139,25 +161,25 @@ class _Tuning:
             share=self.share,
             compiles=self.compiles,
             seconds=time.monotonic() - self.began,
-            ended=ended,
-            reasons=tuple(self.reasons(best, ended)),
+            ended=self.ended,
+            reasons=reasons,
             remedies=remedies,
         )
 
-    def search(self, recipe: Any, compiles: int, near: Answer | None = None) -> Found:
+    def search(self, recipe: Any, compiles: int, near: Answer | None = None) -> Answer | None:
+        """The best batch of a recipe, among few that are compiled to the end; what was asked is kept in `rows`."""
         unit = self.where.replicas * recipe.training.accumulate
         estimated = model.estimator(recipe, self.where, unit * SUBLANES)
+        before = self.compiles
 
         @functools.cache
         def modelled(batch: int) -> Answer:
             return estimated(batch * unit)
 
-        def ask(batch: int, stage: str) -> Answer:
-            started = time.monotonic()
-            answer = modelled(batch) if self.by_model else self.ask(recipe, self.where.name, batch * unit, stage, self.label(compiles))
-            if stage == "full" and answer.step.estimated_ms is not None:
-                self.longest = max(self.longest, time.monotonic() - started)
-            return inspection.limited(answer, self.max_padding)
+        def ask(batch: int, stage: Stage) -> Answer:
+            if self.by_model:
+                return inspection.limited(modelled(batch), recipe.tpu.max_padding)
+            return self.told(recipe, batch * unit, stage, compiles - (self.compiles - before))
 
         rows = range(SUBLANES, LANES_FROM, SUBLANES)
         start = max((b for b in rows if fits(modelled(b))), default=SUBLANES) if near is None else near.per_core_batch or SUBLANES
@@ -168,26 +190,60 @@ class _Tuning:
             most=None if self.images is None else self.images // unit,
             share=self.share,
             compiles=compiles,
-            seconds=None if self.seconds is None else self.seconds - (time.monotonic() - self.began),
+            seconds=None if self.ends is None else self.ends - time.monotonic(),
         )
-        self.compiles += found.compiles
-        self.rows += [answer for _, answer in sorted(found.answers.items())]
-        return found
+        self.ended = found.ended
+        answers = [answer for _, answer in sorted(found.answers.items())]
+        self.rows += answers
+        if found.best is not None:
+            self.ranked[_axes(found.best)] = sorted(
+                (a for a in answers if fits(a, self.share)),
+                key=lambda a: (_speed(a), _speed(modelled(a.per_core_batch or 0))),
+                reverse=True,
+            )
+        return found.best
 
-    def label(self, compiles: int) -> str:
-        left = f", at most {compiles * self.longest / 60:.0f} min left" if self.longest else ""
-        return f"{self.recipe.name} on {self.where.name}{left}"
+    def lowered(self, recipe: Any, best: Answer) -> tuple[Any, Answer]:
+        """The recipe and answer after other packings were compiled for the two fastest batches: the batch is fixed before."""
+        batches = [a.global_batch or 0 for a in self.ranked[_axes(best)][:BATCHES_LOWERED]]
+        tried = [(plan, batch) for batch in batches for plan in axes.plans(recipe)]
+        chosen, before = recipe, best
+        for number, (plan, batch) in enumerate(tried):
+            packed = with_packing(recipe, plan)
+            if (answer := self.next(packed, batch, "full", len(tried) - number)) is None:
+                break
+            self.rows.append(answer)
+            if fits(answer, self.share) and _speed(answer) > _speed(best):
+                chosen, best = packed, answer
+        else:
+            gain = _speed(best) / _speed(before) - 1
+            self.packed.append(
+                f"packing {best.packing} makes {gain:.1%} more images per second than {before.packing} at {before.global_batch}"
+                if chosen is not recipe
+                else f"of {len(tried)} other packings tried none is faster"
+            )
+        return chosen, best
 
-    def axes(self, recipe: Any) -> Iterator[Callable[[Any], Any]]:
-        """Changes that the recipe allows beside the batch, each from what the ones before it left."""
-        allowed, training = recipe.tpu.tune, recipe.training
-        if allowed.precision and training.precision == "float32":
-            yield lambda r: changed(r, precision="mixed_bfloat16")
-        if allowed.remat and training.remat == "none":
-            yield lambda r: changed(r, remat="blocks")
-        if allowed.accumulate:
-            for times in (2, 4):
-                yield lambda r, times=times: changed(r, accumulate=times * training.accumulate)
+    def next(self, recipe: Any, batch: int, stage: Stage, left: int) -> Answer | None:
+        """As `told`; None, with `ended` set, once the time is over or Ctrl-C was pressed."""
+        if self.ends is not None and time.monotonic() >= self.ends:
+            self.ended = "out of time"
+            return None
+        try:
+            return self.told(recipe, batch, stage, left)
+        except KeyboardInterrupt:
+            self.ended = "interrupted"
+            return None
+
+    def told(self, recipe: Any, batch: int, stage: Stage, left: int) -> Answer:
+        """What is known about one global batch, counted and timed; `left` complete compilations may follow, this one with them."""
+        started = time.monotonic()
+        time_left = f", at most {left * self.longest / 60:.0f} min left" if self.longest else ""
+        answer = self.ask(recipe, self.where.name, batch, stage, f"{self.recipe.name} on {self.where.name}{time_left}")
+        if answer.step.estimated_ms is not None and stage == "full":
+            self.compiles += 1
+            self.longest = max(self.longest, time.monotonic() - started)
+        return inspection.limited(answer, recipe.tpu.max_padding)
 
     def chosen(self, recipe: Any, best: Answer) -> Any:
         tpu = dataclasses.replace(recipe.tpu, chip=self.where.name)
@@ -195,7 +251,7 @@ class _Tuning:
 
     # --- words
 
-    def reasons(self, best: Answer | None, ended: str) -> Iterator[str]:
+    def reasons(self, best: Answer | None) -> Iterator[str]:
         """Why this choice, in sentences."""
         where = self.where
         smallest = where.replicas * SUBLANES * self.recipe.training.accumulate
@@ -212,16 +268,24 @@ class _Tuning:
                 f"the TPU compiler is not here: the arithmetic model answered, and may fill {self.share:.0%} of the HBM by its count "
                 "(unetkit analysis setup)"
             )
-        if ended == "interrupted":
-            yield "interrupted: the choice is the best of what was known by then"
-        if ended == "out of time":
-            yield "the time that was given is over: the choice is the best of what was known by then"
+            if self.recipe.tpu.tune.lowering:
+                yield "packings were not tried: only the compiler knows whether one is faster"
+        if self.ended != "complete":
+            over = "interrupted" if self.ended == "interrupted" else "the time that was given is over"
+            if best is not None:
+                yield f"{over}: the choice is the best of what was known by then"
+            elif self.rows:
+                yield f"{over}: of no batch that fits is it known yet how fast it is"
+            else:
+                yield f"{over}: nothing was asked, so nothing is known"
         if best is None:
-            yield f"nothing was found that fits into {self.share:.0%} of the HBM"
+            if self.ended == "complete":
+                yield f"nothing was found that fits into {self.share:.0%} of the HBM"
             return
         yield f"{best.global_batch} makes the most images per second of what fits into {self.share:.0%} of the HBM"
-        timed = [a for a in self.rows if a.step.images_per_second and a is not best and fits(a, self.share)]
-        larger = [a for a in timed if (a.global_batch or 0) > (best.global_batch or 0)]
+        yield from self.packed
+        timed = [a for a in self.rows if _speed(a) and a is not best and fits(a, self.share)]
+        larger = [a for a in timed if _axes(a) == _axes(best) and (a.global_batch or 0) > (best.global_batch or 0)]
         if larger:
             rival = max(larger, key=_speed)
             yield f"{rival.global_batch} fits as well but makes {1 - _speed(rival) / _speed(best):.1%} fewer images per second"
@@ -232,45 +296,17 @@ class _Tuning:
 
     def remedies(self) -> Iterator[Remedy]:
         """Changes to the smallest batch, each asked for its memory."""
-        smallest = self.where.replicas * SUBLANES * self.recipe.training.accumulate
-        for text, recipe, batch in self.changes(smallest):
+        for text, recipe, batch in axes.smaller(self.recipe, self.where.replicas):
             try:
-                answer = self.ask(recipe, self.where.name, batch, "memory", self.label(0))
+                answer = self.next(recipe, batch, "memory", 0)
             except UserError:
                 continue  # this change makes a network that cannot be built
+            if answer is None:
+                return
             yield Remedy(text=text, answer=answer)
 
-    def changes(self, smallest: int) -> Iterator[tuple[str, Any, int]]:
-        recipe, training, replicas = self.recipe, self.recipe.training, self.where.replicas
-        half = changed(recipe, precision="mixed_bfloat16")
-        if training.precision == "float32":
-            yield "training.precision: mixed_bfloat16", half, smallest
-        if training.remat == "none":
-            yield "training.remat: blocks", changed(recipe, remat="blocks"), smallest
-            if training.precision == "float32":
-                yield "mixed_bfloat16 and remat: blocks", changed(half, remat="blocks"), smallest
-        for rows in (4, 2, 1):
-            unit = replicas * training.accumulate
-            yield f"training.batch: {rows * unit}, {rows} per replica (padded where the batch lies in rows of 8)", recipe, rows * unit
-            times = SUBLANES // rows * training.accumulate
-            yield (
-                f"training.accumulate: {times}, the batch of {smallest} in micro-batches of {rows} per replica",
-                changed(recipe, accumulate=times),
-                smallest,
-            )
-        sides = recipe.data.size if isinstance(recipe.data.size, tuple) else (recipe.data.size,)
-        if all(side % 2 == 0 for side in sides):
-            size = tuple(side // 2 for side in sides)
-            smaller = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, size=size if len(size) > 1 else size[0]))
-            yield f"data.size: {' x '.join(map(str, size))}", smaller, smallest
 
-
-def changed(recipe: Any, **training: Any) -> Any:
-    """The recipe with other keys of `training`."""
-    return dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, **training))
-
-
-def ask_inspection(recipe: Any, chip_name: str, batch: int, stage: str, label: str) -> Answer:
+def ask_inspection(recipe: Any, chip_name: str, batch: int, stage: Stage, label: str) -> Answer:
     """Asks the compiler; what is known is kept without its lists, which no table of candidates shows."""
     (found,) = inspection.ask_recipe(recipe, chip_name, [batch], stage=stage, label=label)
     return found.answer
@@ -286,3 +322,7 @@ def compiler_here() -> bool:
 
 def _speed(answer: Answer) -> float:
     return answer.step.images_per_second or 0.0
+
+
+def _axes(answer: Answer) -> tuple[int, str, str]:
+    return answer.accumulation, answer.precision, answer.remat
