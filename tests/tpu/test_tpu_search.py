@@ -1,6 +1,7 @@
 """The batch search on known cost curves: a compiler that answers at once, and counts its questions."""
 
 import dataclasses
+import itertools
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from unetkit.shapes import round_up
 from unetkit.tpu.answer import Answer, Hbm, Step
-from unetkit.tpu.search import COMPILES, LANES_FROM, MARGIN, fill, fits, search
+from unetkit.tpu.search import COMPILES, LANES_FROM, MARGIN, fill, fits, multiples, search
 
 LIMIT = 1000
 
@@ -161,3 +162,15 @@ def test_the_data_may_limit_the_batch():
     compiler = Compiler(lambda b: b, rising)
     assert search(compiler, expected=rising, most=50).best.per_core_batch == 48
     assert max(b for b, _ in compiler.asked) <= 50
+
+
+def test_of_large_batches_few_are_looked_at():
+    """A small net on a large chip: thousands of multiples of 8 fit, and each that is looked at costs an estimate."""
+    assert multiples(8, 120) == list(range(8, 121, 8)) and multiples(64, 64) == [64]
+    many = multiples(64, 45000, known=[1000, 50000])
+    assert many[:24] == list(range(64, 256, 8)) and {1000, 45000} < set(many) and len(many) < 160
+    assert all(b % 8 == 0 and (b - a <= 8 or b / a <= 1.07) for a, b in itertools.pairwise(many))
+    expected = []
+    compiler = Compiler(lambda b: b / 50, rising)
+    found = search(compiler, expected=lambda b: expected.append(b) or rising(b))
+    assert found.best.step.images_per_second >= 0.999 * rising(47500) and len(set(expected)) < 180

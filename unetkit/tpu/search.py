@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,6 +35,9 @@ UNTRIED = 1.25
 """How much faster than expected a layout may be of which nothing is compiled yet."""
 
 LARGEST = 2**16
+
+STEPS = 16
+"""Batches looked at from one power of two to the next, above STEPS * 16: closer ones are as fast, and each is estimated."""
 
 Ask = Callable[[int, Stage], Answer]
 """(images per replica, stage) -> what is known about them."""
@@ -101,6 +104,16 @@ def search(
     return _Search(ask, expected, start, most or LARGEST, share, compiles, seconds, clock).run()
 
 
+def multiples(low: int, high: int, known: Iterable[int] = ()) -> list[int]:
+    """Multiples of 8 in [low, high], `high` and those `known` among them: all while they are small, then a sixteenth apart."""
+    found, batch = {high, *(b for b in known if low <= b <= high)}, low
+    while batch < high:
+        found.add(batch)
+        step = max(SUBLANES, 2 ** (batch.bit_length() - 1) // STEPS)
+        batch = (batch // step + 1) * step
+    return sorted(found)
+
+
 class _Search:
     def __init__(self, ask, expected, start, most, share, compiles, seconds, clock) -> None:
         self.ask, self.expected, self.start, self.most, self.compiles, self.clock = ask, expected, start, most, compiles, clock
@@ -129,7 +142,7 @@ class _Search:
         ranges = [(SUBLANES, self.last(SUBLANES, min(LANES_FROM - SUBLANES, self.most), self.start))]
         if first := next((b for b in (LANES_FROM, LANES) if b <= self.most and self.fits(b)), None):
             ranges.append((first, self.last(first, self.most, LANES)))
-        batches = [b for low, high in ranges if high for b in range(low, high + 1, SUBLANES)]
+        batches = [b for low, high in ranges if high for b in multiples(low, high, known=self.found.answers)]
         for batch in batches:
             if batch not in self.found.answers:
                 self.found.answers[batch] = self.between(batch)
