@@ -34,17 +34,17 @@ def arguments(section: Any, *drop: str) -> dict[str, Any]:
     return {f.name: getattr(section, f.name) for f in dataclasses.fields(section) if f.name not in drop}
 
 
-def network(recipe: schema.Recipe, size: int | tuple[int, int] | None = None) -> keras.Model:
-    """The recipe's U-Net with its initial weights, for images of `size` (default: the training size).
+def network(recipe: schema.Recipe, size: int | tuple[int, ...] | None = None) -> keras.Model:
+    """The recipe's U-Net with its initial weights, for images or signals of `size` (default: the training size).
 
-    (b, h, w, data.input_channels) -> (b, h, w, output channels), output in float32. Weights depend on (seed, weight path)
-    alone: not on the engine, nor on the image size, nor on how it is packed.
+    (b, h, w, data.input_channels) -> (b, h, w, output channels), or (b, w, ...) at rank 1, output in float32. Weights depend on
+    (seed, weight path) alone: not on the engine, nor on the size, nor on how it is packed.
 
     Raises:
         UserError: `lowering: auto`, which `unetkit.callbacks.resolve_lowering` has to make a literal packing of before.
     """
     data, model = recipe.data, recipe.model
-    input_shape = (*shapes.as_sides(data.size if size is None else size), data.input_channels)
+    input_shape = (*shapes.as_sides(data.size if size is None else size, getattr(model, "rank", 2)), data.input_channels)
     channels = model.output_channels or data.target_channels
     if model.lowering == "auto":
         raise UserError("model.lowering: auto has to be decided before the network is built; unetkit.callbacks.resolve_lowering does.")

@@ -48,7 +48,7 @@ class Result:
         status: "done", "stopped" (by a signal; the same call goes on) or "nothing to do" (it was done before).
         exit_status: 0, or 130/143 after a signal.
         step, images: how far it got.
-        metrics: the last validation's `l1`, `psnr`, `ssim`.
+        metrics: the last validation's `l1`, `psnr`, `ssim` (of signals `l1`, `psnr`, `snr`).
     """
 
     path: Path
@@ -185,7 +185,8 @@ class Session:
             outputs = self._predict(inputs)
             rows = list(zip(inputs, outputs, targets, strict=True))
             path = self.folder.samples_path / f"images_{images:09d}.png"
-            pictures.grid(rows, ("input", "output", "truth"), path)
+            draw = pictures.grid if inputs.ndim == 4 else pictures.signals
+            draw(rows, ("input", "output", "truth"), path)
         pictures.curves(self.folder.stats(), self.path / CURVES)
 
     def _save(self, step: int, meta: dict) -> None:
@@ -215,8 +216,9 @@ class Session:
 
     def _what_is_trained(self) -> str:
         network = self.engine.objective.networks[self.engine.objective.main]
+        what = "images" if self.recipe.data.source.rank == 2 else "windows"
         return (
-            f"{len(self.dataset.train):,} training and {len(self.dataset.validation):,} validation images, "
+            f"{len(self.dataset.train):,} training and {len(self.dataset.validation):,} validation {what}, "
             f"{network.count_params():,} weights, {self.recipe.backend}"
         )
 

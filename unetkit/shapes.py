@@ -21,9 +21,9 @@ def nearest_multiples(size: int, multiple: int) -> tuple[int, ...]:
     return (above,) if below <= 0 or below == above else (below, above)
 
 
-def as_sides(size: int | tuple[int, ...]) -> tuple[int, ...]:
-    """A size as (height, width): one number means a square."""
-    return (size, size) if isinstance(size, int) else tuple(size)
+def as_sides(size: int | tuple[int, ...], rank: int = 2) -> tuple[int, ...]:
+    """A size as one side per axis, (height, width) or (width,): one number means a square, or the length of a signal."""
+    return (size,) * rank if isinstance(size, int) else tuple(size)
 
 
 def level_sizes(size: int | tuple[int, ...], halvings: int) -> tuple[tuple[int, ...], ...]:

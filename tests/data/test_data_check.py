@@ -9,8 +9,8 @@ from PIL import Image
 
 from unetkit.data import memory, open_dataset, progress
 from unetkit.data.check import check
+from unetkit.data.items import Item
 from unetkit.data.split import divide
-from unetkit.data.survey import Item
 from unetkit.errors import UserError
 from unetkit.recipe import schema
 

@@ -176,14 +176,14 @@ def test_subfolders_and_links_are_read_once(solid, tmp_path):
     (tmp_path / "set" / "there").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "set" / "deep" / "up").symlink_to(tmp_path / "set")
     listing = list_images(tmp_path / "set", "path")
-    assert list(listing.images) == ["a.png", "deep/er/b.png", "linked.png", "there/c.png"]
+    assert list(listing.files) == ["a.png", "deep/er/b.png", "linked.png", "there/c.png"]
     assert listing.ignored == {"link to a folder that is read already": ("deep/up/",)}
 
 
 def test_a_home_folder_is_understood(solid, tmp_path, monkeypatch):
     solid("set/a.png")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert list(list_images("~/set", "path").images) == ["a.png"]
+    assert list(list_images("~/set", "path").files) == ["a.png"]
 
 
 def test_few_names():

@@ -129,3 +129,17 @@ def test_an_output_of_another_shape_is_an_error_not_a_broadcast():
     split = Split(constants([0, 0]), constants([0, 0]))
     with pytest.raises(UserError, match=r"outputs of \(12, 12, 1\), and the data's targets are \(12, 12, 3\)"):
         score(lambda x: x[..., :1], split, 2)
+
+
+def test_signals_have_a_pooled_snr_and_the_answers_of_their_own():
+    truth = np.zeros((4, 32, 1), np.float32)
+    truth[:2] = 0.5  # half of the windows are silent
+    noisy = truth + np.float32(0.05)
+    split = Split(noisy, truth)
+    figures = evaluate(lambda inputs: inputs - np.float32(0.025), SimpleNamespace(train=split, validation=split), 3)
+    energy = 0.5 * 0.5**2
+    assert figures["signals"] == 4 and set(figures) == {"signals", "l1", "psnr", "snr", "baselines"}
+    assert figures["snr"] == pytest.approx(10 * np.log10(energy / 0.025**2), abs=1e-3)
+    assert figures["baselines"]["input"]["snr"] == pytest.approx(10 * np.log10(energy / 0.05**2), abs=1e-3)
+    assert figures["baselines"]["silence"]["snr"] == pytest.approx(0, abs=1e-6)
+    assert figures["l1"] == pytest.approx(0.0125, abs=1e-6)

@@ -165,6 +165,11 @@ def test_every_size_goes_through_one_trace():
     for height, width in ((1, 1), (7, 130), (64, 64), (65, 97), (200, 33)):
         assert tiled(image(height, width, 1)).shape == (height, width, 1)
     assert traces == [(3, 32, 32, 1)]
+    signals = Tiled(keras.Sequential([keras.Input((None, 1)), Counted()]), 32, overlap=8, window="hann", batch=3)
+    traces.clear()
+    for length in (1, 31, 32, 33, 200):
+        assert signals(image(length, 1)).shape == (length, 1)
+    assert traces == [(3, 32, 1)]
 
 
 def test_small_inputs_share_batches():

@@ -41,6 +41,8 @@ def test_weights_sum_to_one_everywhere(window, tile, overlap, stride, radius):
             there, own = cut.counted(number)
             total[there] += cut.weights[number][own]
             assert np.array_equal(cut.sources(number)[own], np.arange(length)[there]), "what counts is the image itself, not moved"
+            if (stretch := cut.inside(number)) is not None:
+                assert np.array_equal(cut.sources(number), np.arange(length)[stretch])
         np.testing.assert_allclose(total, 1, atol=1e-6)
 
 

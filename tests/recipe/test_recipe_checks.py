@@ -102,7 +102,11 @@ def test_rules_are_silent_about_keys_that_are_wrong_by_themselves():
     assert set(problems("model.levels=[4, x]", "data.size=63")) == {"model.levels[1].channels"}
 
 
+SIGNALS = ["data.source={kind: tones, task: denoise}", "data.input_channels=1", "data.target_channels=1", "model.rank=1"]
 UNUSED = {
+    "data.augment.crop_margin": (0.1, "data.source=emoji"),
+    "data.background": ([0, 0, 0], "data.source=emoji"),
+    "data.resize": ("pad", "data.source=emoji"),
     "data.max_bad": (0.5, "data.on_bad=skip"),
     "model.block_args": ("{a: 1}", "model.block=a.b:C"),
     "model.groups": (4, "model.norm=group"),
@@ -116,7 +120,13 @@ UNUSED = {
     "optimizer.nesterov": ("true", "optimizer.momentum=0.9"),
     "training.lr_batch": (32, "training.lr_scaling=linear"),
 }
-SWITCHED_OFF = {"model.groups": ["model.norm=batch"], "optimizer.nesterov": ["optimizer.name=sgd"]}
+SWITCHED_OFF = {
+    "data.augment.crop_margin": SIGNALS,
+    "data.background": SIGNALS,
+    "data.resize": SIGNALS,
+    "model.groups": ["model.norm=batch"],
+    "optimizer.nesterov": ["optimizer.name=sgd"],
+}
 
 
 @pytest.mark.parametrize("path", UNUSED)
@@ -124,7 +134,7 @@ def test_an_option_that_would_be_ignored_is_an_error(path):
     value, switch = UNUSED[path]
     off = SWITCHED_OFF.get(path, [])
     assert "it has no effect unless" in problems(*off, f"{path}={value}")[path]
-    on = [override for override in off if override.partition("=")[0] != switch.partition("=")[0]]
+    on = [override for override in off if off is not SIGNALS and override.partition("=")[0] != switch.partition("=")[0]]
     recipes.read(BASE, [*on, switch, f"{path}={value}"])
 
 
@@ -152,3 +162,41 @@ def test_heads_share_the_channels_of_every_level_with_attention():
     found = problems("model.levels=[4, {channels: 9, attention: true}]")
     assert found == {"model.heads": "4 heads cannot share 9 channels; the nearest that can: 3"}
     assert recipes.read(BASE, ["model.levels=[9, {channels: 8, attention: true}]"]).model.heads == 4
+
+
+def test_a_recipe_for_signals_says_so():
+    read = recipes.read(BASE, SIGNALS)
+    assert (read.model.rank, read.data.source.rank, read.data.size) == (1, 1, 64)
+    found = problems(*SIGNALS[:-1])
+    assert found == {"model.rank": "2 does not fit data.source: tones, which has signals; set rank: 1"}
+    assert problems("model.rank=1")["model.rank"] == "1 does not fit data.source: emoji, which has images; set rank: 2"
+    assert "use unet with rank: 1" in problems(*SIGNALS[:-1], "model.preset=original")["model.preset"]
+    assert problems(SIGNALS[0], SIGNALS[3], "data.input_channels=1") == {
+        "data.target_channels": "data.source: tones has one channel, received 3; set target_channels: 1"
+    }
+    sound = ["data.source={kind: sound, path: here, rate: 8000, task: denoise}", "model.rank=1"]
+    assert recipes.read(BASE, [*sound, "data.input_channels=2", "data.target_channels=2"]).data.source.channel == "mean"
+    assert "give both the same number" in problems(*sound, "data.input_channels=2")["data.target_channels"]
+    assert "data.source.rate" in problems("data.source={kind: sound, path: here, task: denoise}", "model.rank=1")
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "said"),
+    [
+        ("data.size=[64, 32]", "data.size", "a signal has one length, such as 64"),
+        ("data.size=66", "data.size", "the nearest sizes that work are 64 and 72"),
+        ("data.augment.flip=both", "data.augment.flip", "use horizontal"),
+        ("checkpoint.metric=ssim", "checkpoint.metric", "of signals there are l1, psnr and snr"),
+        ("objective.loss=ssim_l1", "objective.loss", "use l1, l2, charbonnier or psnr for signals"),
+        ("model.packing=[[2, 2]]", "model.packing", "must be 1 number"),
+    ],
+)
+def test_what_only_images_have_is_refused_for_signals(override, path, said):
+    packed = ["model.lowering=packed"] if path == "model.packing" else []
+    assert said in problems(*SIGNALS, *packed, override)[path]
+    assert problems("checkpoint.metric=snr")["checkpoint.metric"].startswith("snr is for signals")
+
+
+@pytest.mark.parametrize("side", ["input", "target"])
+def test_images_have_1_3_or_4_channels(side):
+    assert "1 is grey, 3 RGB, 4 RGBA" in problems(f"data.{side}_channels=2", "model.output_channels=null")[f"data.{side}_channels"]

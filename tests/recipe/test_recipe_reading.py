@@ -187,7 +187,9 @@ def test_a_bare_word_is_short_for_a_section_and_a_number_for_a_level():
 def test_a_union_without_its_tag_takes_the_default_or_names_the_one_that_fits():
     assert isinstance(recipes.read(BASE, ["optimizer={beta_1: 0.5}"]).optimizer, schema.Adam)
     message = only_problem(BASE | {"data": {"source": {"inputs": "a", "targets": "b"}}}).message
-    assert "missing: one of emoji, folder, pairs, side_by_side, synthetic; these keys fit `kind: pairs`" in message
+    assert (
+        "missing: one of emoji, folder, pairs, side_by_side, sound, sound_pairs, synthetic, tones; these keys fit `kind: pairs`" in message
+    )
 
 
 def test_required_keys_are_named_when_missing():

@@ -21,8 +21,15 @@ SOURCES = (
     {"kind": "synthetic", "images": 4},
     *({"kind": "folder", "path": "a", "task": {"kind": kind}} for kind in ("colorize", "super_resolve", "denoise", "inpaint")),
 )
+SIGNALS = (
+    {"kind": "sound", "path": "a", "rate": 8000, "task": "denoise"},
+    {"kind": "sound_pairs", "inputs": "a", "targets": "b", "rate": 8000},
+    {"kind": "tones", "task": "inpaint"},
+)
+MONO = {"input_channels": 1, "target_channels": 1}
 VARIANTS = (
     *({"data": {"source": source}} for source in SOURCES),
+    *({"data": {"source": source, **MONO}, "model": {"rank": 1}} for source in SIGNALS),
     *({"optimizer": name} for name in ("adam", "adamw", "sgd", "rmsprop", "lion", "lamb", "rectified_adam", "novograd", "lookahead")),
     {"model": "original"},
 )

@@ -1,6 +1,6 @@
 """The real TPU compiler, asked about tiny programs: what the private entry points of JAX in `worker.py` still do.
 
-Ten compilations in all, three of them for the advice of one recipe. Skipped only where no Python has the compiler: libtpu
+Twelve compilations in all, three of them for the advice of one recipe. Skipped only where no Python has the compiler: libtpu
 exists for Linux on x86-64 alone.
 """
 
@@ -135,3 +135,16 @@ def test_a_tiny_net_is_tuned_batch_precision_remat_and_packing():
     training, network = found.recipe.training, found.recipe.model
     assert (training.batch, training.precision, training.remat) == (64, found.choice.precision, found.choice.remat)
     assert (network.lowering == "plain") == (found.choice.packing == "none")
+
+
+def test_a_recipe_of_signals_is_inspected_packed_and_tuned():
+    text = (
+        "name: tones\ndata: {source: {kind: tones, task: denoise}, size: 256, input_channels: 1, target_channels: 1}\n"
+        "model: {rank: 1, levels: [8], norm: none}\noptimizer: {name: sgd}\ntraining: {batch: auto, images: 1000}\ntpu: {chip: v2-8}\n"
+    )
+    found = tuning.tune_recipe(recipe.read(text), images=64)
+    assert found.choice.source == "compiled" and found.choice.global_batch == 64 and found.choice.step.images_per_second
+    assert found.choice.hbm.peak_bytes > 64 / 8 * 256 * 8 * 4  # the outputs of one convolution
+    packed = recipe.read(text, ["training.batch=64", "model.lowering=packed", "model.packing=[[16]]"])
+    (answer,) = inspection.inspect_recipe(packed, "v2-8", stage="memory")
+    assert answer.fits and answer.packing == "16" and answer.per_core_batch == 8

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import unetkit
 from unetkit import recipe as recipes
+from unetkit.data.sounds import write_sound
 from unetkit.recipe import schema
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
@@ -17,7 +19,7 @@ HERE = [path for path in RECIPES if recipes.read(path).hardware.device != "tpu"]
 ON_TPU = [path for path in RECIPES if path not in HERE]
 
 
-def shrunk(path):
+def shrunk(path, folder):
     """The recipe on tiny images, with few channels and a handful of steps; everything else as it is."""
     whole = recipes.read(path)
     if isinstance(whole.model, schema.Original):
@@ -35,6 +37,7 @@ def shrunk(path):
             f"data.size={2 ** (halvings + 1)}",
             "data.split.limit=8",
             "data.split.validation=0.005",
+            *sound_in(folder, whole.data.source),
             "training.images=16",
             "training.epochs=null",
             "training.batch=4",
@@ -43,13 +46,22 @@ def shrunk(path):
     )
 
 
+def sound_in(folder, source):
+    """For a recipe that reads sound: files of this test's own in its place, and a share of them to validate on."""
+    if not isinstance(source, schema.Sound):
+        return []
+    for number in range(4):
+        write_sound(folder / f"{number}.wav", 0.3 * np.sin(np.arange(500) * (number + 1) / 20), source.rate)
+    return [f"data.source.path={folder}", "data.split.validation=0.25"]
+
+
 def test_there_are_recipes():
     assert {"emoji.yaml", "the-question.yaml"} <= {path.name for path in RECIPES}
 
 
 @pytest.mark.parametrize("path", HERE, ids=lambda path: path.stem)
 def test_shipped_recipe_trains(path, tmp_path):
-    recipe = shrunk(path)
+    recipe = shrunk(path, tmp_path)
     result = unetkit.fit(
         recipes.to_dict(recipe) | {"tpu": {}}, tmp_path / "run", progress=False
     )  # tpu: {}: asking a compiler is tested elsewhere

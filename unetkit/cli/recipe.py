@@ -90,6 +90,7 @@ def new(args: argparse.Namespace) -> int:
 
 def _summary(recipe: Recipe) -> str:
     training, size = recipe.training, recipe.data.size
-    pixels = f"{size} px" if isinstance(size, int) else f"{size[0]} x {size[1]} px"
+    unit = "px" if recipe.data.source.rank == 2 else "samples"
+    pixels = f"{size} {unit}" if isinstance(size, int) else f"{size[0]} x {size[1]} px"
     length = f"{training.images:,} images" if training.images else f"{training.epochs:g} epochs"
     return f"{recipe.name}, {recipe.data.source.kind} at {pixels}, {recipe.model.preset}, {length} in batches of {training.batch}"

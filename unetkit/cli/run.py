@@ -22,13 +22,15 @@ def register(commands: Commands) -> None:
         commands,
         "generate",
         generate,
-        "send images of any size through a trained run",
+        "send images or WAV files of any size through a trained run",
         "unetkit generate runs/emoji sketches --out pictures",
     )
     parser.add_argument("run", metavar="RUN", help="the run folder, or a bundle that export wrote")
-    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="image files and folders of them")
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="image (or WAV) files and folders of them")
     parser.add_argument("--out", metavar="DIR", required=True, help="where the pictures go")
-    parser.add_argument("--depth", type=int, choices=(8, 16), default=8, help="bits per channel of the pictures (default: 8)")
+    parser.add_argument(
+        "--depth", type=int, choices=(8, 16, 24, 32), help="bits per channel (default: 8 for pictures, 16 for sound, where 32 are float)"
+    )
     add_cut(parser)
     add_no_recompile(parser)
     parser.add_argument("--enlarged", action="store_true", help="the inputs of a super_resolve run have been enlarged already")
@@ -37,7 +39,11 @@ def register(commands: Commands) -> None:
     add_export(commands)
 
     parser = add_command(
-        commands, "evaluate", evaluate, "L1, PSNR and SSIM of a run, beside the trivial answers", "unetkit evaluate runs/emoji --json -"
+        commands,
+        "evaluate",
+        evaluate,
+        "L1, PSNR and SSIM (SNR for sound) of a run, beside the trivial answers",
+        "unetkit evaluate runs/emoji --json -",
     )
     parser.add_argument("run", metavar="RUN", help="the run folder")
     add_json(parser)

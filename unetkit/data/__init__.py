@@ -3,17 +3,21 @@
 from unetkit.data import open_dataset
 dataset = open_dataset(recipe.data, recipe.seed)
 with dataset.train.batches(16) as batches:
-    batch = next(batches)  # {"input": (b, h, w, ci), "target": (b, h, w, co)}, float32 in [-1, 1]
+    batch = next(batches)  # {"input": (b, h, w, ci), "target": (b, h, w, co)} or (b, w, c) both, float32 in [-1, 1]
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from unetkit.data.check import Report, report
+from unetkit.data.image_samples import ImageSamples
+from unetkit.data.items import Survey
 from unetkit.data.loader import Batches, Pass
+from unetkit.data.signal_samples import NoiseSource, SignalSamples, SignalSource, SoundSource, TonesSource
 from unetkit.data.sources import EmojiSource, FileSource, Source, SyntheticSource
-from unetkit.data.split import Split, divide
+from unetkit.data.split import Samples, Split, divide
 from unetkit.data.survey import survey
 from unetkit.errors import UserError
 from unetkit.recipe import schema
@@ -45,6 +49,19 @@ def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
     facts = report(data, found)
     if facts.problems:
         raise UserError("\n".join(facts.problems))
+    training, held = divide(found.items, data.split)
+    samples = _signals(data, found) if data.source.rank == 1 else _images(data, found)
+    sides = []
+    for kind, numbers in (("train", training), ("validation", held)):
+        names = tuple(found.items[number].name for number in numbers)
+        sides.append(Split(kind, names, samples(kind, names, numbers, seed), data, seed))
+    return Dataset(*sides, facts)
+
+
+Make = Callable[[str, tuple[str, ...], list[int], int], Samples]
+
+
+def _images(data: schema.Data, found: Survey) -> Make:
     source: Source
     if isinstance(data.source, schema.Emoji):
         source = EmojiSource(data)
@@ -52,6 +69,15 @@ def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
         source = SyntheticSource(data)
     else:
         source = FileSource(data, found.items)
-    training, held = divide(found.items, data.split)
-    sides = (Split(kind, source, found.items, numbers, data, seed) for kind, numbers in (("train", training), ("validation", held)))
-    return Dataset(*sides, facts)
+    return lambda kind, names, numbers, seed: ImageSamples(kind, source, names, numbers, data, seed)
+
+
+def _signals(data: schema.Data, found: Survey) -> Make:
+    source: SignalSource
+    if isinstance(data.source, schema.Tones):
+        source = TonesSource(data)
+    elif isinstance(data.source, schema.Synthetic):
+        source = NoiseSource(data)
+    else:
+        source = SoundSource(data, found.items, found.headers)
+    return lambda kind, names, numbers, seed: SignalSamples(source, names, numbers, data, seed)

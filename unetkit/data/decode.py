@@ -19,7 +19,7 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from unetkit.data import png16
-from unetkit.errors import UserError
+from unetkit.data.files import BadFile
 
 # Pictures of up to 179 million pixels are read; above, Pillow raises an error. Its warning at half of that says nothing to mend.
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -45,12 +45,8 @@ TURNED = {  # EXIF orientation -> what makes the picture upright
 T = TypeVar("T")
 
 
-class BadImage(UserError):
+class BadImage(BadFile):
     """A file that cannot be read as an image: which, and why."""
-
-    def __init__(self, path: str | Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path, self.reason = Path(path), reason
 
 
 class Refused(ValueError):

@@ -1,7 +1,7 @@
 """Which files count, and who pairs with whom.
 
 A folder is read with its subfolders, links followed. Files and folders whose name begins with a dot do not count, nor
-do files whose name does not end as an image's does (in either case). Names are relative, with forward slashes, sorted.
+do files whose name does not end as an image's (or a WAV file's) does, in either case. Names are relative, with forward slashes, sorted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from pathlib import Path
 
 from unetkit.errors import UserError
 
-EXTENSIONS = frozenset((".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif"))
+IMAGES = frozenset((".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif"))
 SHOWN = 5
+
+
+class BadFile(UserError):
+    """A file that cannot be read as what it should be: which, and why."""
+
+    def __init__(self, path: str | Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path, self.reason = Path(path), reason
 
 
 def few(names: Iterable[str]) -> str:
@@ -28,22 +36,27 @@ def few(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """The images of one folder by name, and what else lies there, by reason."""
+    """The files of one kind in one folder by name, and what else lies there, by reason."""
 
     folder: Path
-    images: dict[str, Path]
+    files: dict[str, Path]
     ignored: dict[str, tuple[str, ...]]
 
 
 def list_images(folder: str | Path, key: str) -> Listing:
-    """Lists a folder. `key` is the recipe key (or argument) it came from, for errors.
+    """The images of a folder; see `list_files`."""
+    return list_files(folder, key, IMAGES, "not named as an image")
 
-    Raises UserError where there is no such folder, naming the nearest one.
+
+def list_files(folder: str | Path, key: str, endings: frozenset[str], otherwise: str) -> Listing:
+    """Lists the files of a folder whose names end so. `key` is the recipe key (or argument) it came from, for errors.
+
+    `otherwise` is why the others are ignored. Raises UserError where there is no such folder, naming the nearest one.
     """
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise UserError(f"{key}: {_missing(root)}")
-    images: dict[str, Path] = {}
+    found: dict[str, Path] = {}
     ignored = defaultdict[str, list[str]](list)
     seen = {root.resolve()}
     for where, folders, files in os.walk(root, followlinks=True):
@@ -63,11 +76,11 @@ def list_images(folder: str | Path, key: str) -> Listing:
             relative = path.relative_to(root).as_posix()
             if name.startswith("."):
                 ignored["hidden"].append(relative)
-            elif path.suffix.lower() not in EXTENSIONS:
-                ignored["not named as an image"].append(relative)
+            elif path.suffix.lower() not in endings:
+                ignored[otherwise].append(relative)
             else:
-                images[relative] = path
-    return Listing(root, dict(sorted(images.items())), {reason: tuple(sorted(names)) for reason, names in ignored.items()})
+                found[relative] = path
+    return Listing(root, dict(sorted(found.items())), {reason: tuple(sorted(names)) for reason, names in ignored.items()})
 
 
 def _missing(root: Path) -> str:
@@ -93,12 +106,12 @@ def match(inputs: Listing, targets: Listing) -> tuple[dict[str, tuple[Path, Path
     sides = []
     for key, listing in (("data.source.inputs", inputs), ("data.source.targets", targets)):
         stems = defaultdict[str, list[str]](list)
-        for name in listing.images:
+        for name in listing.files:
             stems[name.rpartition(".")[0]].append(name)
         twice = [" and ".join(names) for names in stems.values() if len(names) > 1]
         if twice:
             problems.append(f"{key}: files of one stem cannot be told apart in {listing.folder}: {few(twice)}")
-        sides.append({stem: listing.images[names[0]] for stem, names in stems.items()})
+        sides.append({stem: listing.files[names[0]] for stem, names in stems.items()})
     first, second = sides
     pairs = {stem: (first[stem], second[stem]) for stem in sorted(first.keys() & second.keys())}
     alone = {

@@ -12,7 +12,7 @@ import hashlib
 
 import numpy as np
 
-ORDER, AUGMENT, TASK = range(3)
+ORDER, AUGMENT, TASK, TONES = range(4)
 
 
 def generator(seed: int, stream: int, number: int) -> np.random.Generator:

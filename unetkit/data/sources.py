@@ -10,7 +10,7 @@ from PIL import Image
 from unetkit.data import builtin
 from unetkit.data.decode import Picture, read_picture
 from unetkit.data.geometry import Fit
-from unetkit.data.survey import Item
+from unetkit.data.items import Item
 from unetkit.recipe import schema
 
 Arrays = tuple[np.ndarray, np.ndarray]

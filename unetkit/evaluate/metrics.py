@@ -1,7 +1,9 @@
-"""L1, PSNR and SSIM per image, in NumPy and float64.
+"""L1, PSNR and SSIM per image, L1, PSNR and SNR of signals, in NumPy and float64.
 
 One path for every image, ours and the truth: clipped to [-1, 1], then moved to [0, 1]. All three metrics are of that
-range (a data range of 1), so L1 is a share of the full range and a grey level of an 8-bit image is 1/255.
+range (a data range of 1), so L1 is a share of the full range and a grey level of an 8-bit image is 1/255. A signal's SNR is of
+its values as they are, in [-1, 1], and pooled: the energy of all targets over that of all errors. A mean of the decibels of
+single windows would be that of the silent ones among them.
 """
 
 from __future__ import annotations
@@ -28,14 +30,19 @@ def to_unit_range(images: np.ndarray) -> np.ndarray:
     return (np.clip(np.asarray(images, np.float64), -1.0, 1.0) + 1.0) / 2.0
 
 
+def per_sample(values: np.ndarray) -> np.ndarray:
+    """Mean over everything but the batch, (b, ...) -> (b,)."""
+    return values.mean(axis=tuple(range(1, values.ndim)))
+
+
 def l1(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Mean absolute error: (b, h, w, c) twice, in [0, 1] -> (b,)."""
-    return np.abs(outputs - targets).mean(axis=(1, 2, 3))
+    """Mean absolute error: (b, ..., c) twice, in [0, 1] -> (b,)."""
+    return per_sample(np.abs(outputs - targets))
 
 
 def psnr(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Peak signal-to-noise ratio in dB: (b, h, w, c) twice, in [0, 1] -> (b,), at most 100."""
-    squared = np.square(outputs - targets).mean(axis=(1, 2, 3))
+    """Peak signal-to-noise ratio in dB: (b, ..., c) twice, in [0, 1] -> (b,), at most 100."""
+    squared = per_sample(np.square(outputs - targets))
     return -10.0 * np.log10(np.maximum(squared, LEAST_SQUARED_ERROR))
 
 
@@ -59,6 +66,12 @@ def ssim(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"l1": l1, "psnr": psnr, "ssim": ssim}
+SIGNAL_METRICS = {"l1": l1, "psnr": psnr}  # a mean over the samples each; SNR is pooled, see `snr`
+
+
+def snr(energy: float, error_energy: float) -> float:
+    """Signal-to-noise ratio in dB from the mean squares of targets and errors, both as they are, within -100 to 100."""
+    return float(10.0 * np.log10(max(energy, LEAST_SQUARED_ERROR) / max(error_energy, LEAST_SQUARED_ERROR)).clip(-100, 100))
 
 
 def gaussian_window(size: int) -> np.ndarray:

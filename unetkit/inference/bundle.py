@@ -16,7 +16,7 @@ from unetkit.errors import UserError, WorkError
 from unetkit.inference import formats
 from unetkit.inference.fixed import Fixed, Receptive
 from unetkit.inference.maker import Maker, check_tile, enlargement, refuse_enlarged
-from unetkit.inference.media import Pictures
+from unetkit.inference.media import Medium, Pictures, sounds
 from unetkit.inference.opening import open_run
 from unetkit.inference.tiled import Tiled
 
@@ -86,6 +86,7 @@ def export(
         "value_range": [-1, 1],
         "background": data.background,
         "enlarge": enlargement(data),
+        "sound": {"rate": data.source.rate, "channel": getattr(data.source, "channel", "mean")} if hasattr(data.source, "rate") else None,
         "weights": "average" if restored.averaged else "raw",
         "step": restored.step,
         "name": recipe.name,
@@ -111,7 +112,7 @@ def is_bundle(path: str | Path) -> bool:
     return (Path(path) / DESCRIPTION).is_file()
 
 
-def open_bundle(path: str | Path, *, depth: int, enlarged: bool, allow_code: bool) -> Maker:
+def open_bundle(path: str | Path, *, depth: int | None, enlarged: bool, allow_code: bool) -> Maker:
     """Opens a bundle to make files with, by the runtime of its format alone.
 
     Raises:
@@ -128,8 +129,14 @@ def open_bundle(path: str | Path, *, depth: int, enlarged: bool, allow_code: boo
         if min(said["multiple_of"], said["batch"], *said["tile"]) < 1 or len(said["overlap"]) != len(said["tile"]):
             raise ValueError("multiple_of, batch, tile or overlap")
         own = {"overlap": tuple(said["overlap"]), "window": said["window"]}
-        medium = Pictures(said["input_channels"], tuple(said["background"]), depth, 1 if enlarged else said["enlarge"])
+        medium: Medium
+        if sound := said.get("sound"):
+            medium = sounds(said["input_channels"], sound, depth)
+        else:
+            medium = Pictures(said["input_channels"], tuple(said["background"]), depth, 1 if enlarged else said["enlarge"])
         fingerprint = f"{said['fingerprint']} {said['format']}"
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / DESCRIPTION} is damaged: {error!r}. Export the run again") from error
     refuse_enlarged(enlarged, said["enlarge"])

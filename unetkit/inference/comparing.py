@@ -35,7 +35,7 @@ def compare_folders(
     Raises:
         UserError: a folder that is not there, an image that cannot be read, too few of them, or a model that cannot be used.
     """
-    files = [list(list_images(folder, name).images.values()) for folder, name in ((real, "REAL"), (made, "MADE"))]
+    files = [list(list_images(folder, name).files.values()) for folder, name in ((real, "REAL"), (made, "MADE"))]
     for folder, found in zip((real, made), files, strict=True):
         if not found:
             raise UserError(f"no images in {folder}")

@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
     from unetkit.build import Restored
 
-COLUMNS = {"l1": ("L1", "{:.4f}"), "psnr": ("PSNR", "{:.2f} dB"), "ssim": ("SSIM", "{:.3f}")}
-BASELINES = {"input": "the input itself", "mean_color": "the training set's mean colour", "mean_image": "the training set's mean image"}
+COLUMNS = {"l1": ("L1", "{:.4f}"), "psnr": ("PSNR", "{:.2f} dB"), "snr": ("SNR", "{:.2f} dB"), "ssim": ("SSIM", "{:.3f}")}
+BASELINES = {
+    "input": "the input itself",
+    "silence": "silence",
+    "mean_color": "the training set's mean colour",
+    "mean_image": "the training set's mean image",
+}
 
 
 def evaluate_run(run: str | Path, *, allow_code: bool = False, progress: bool = False) -> dict[str, Any]:
-    """L1, PSNR and SSIM of a run's best weights over all its validation images, beside the trivial answers.
+    """L1, PSNR and SSIM of a run's best weights over all its validation images, beside the trivial answers; L1, PSNR and SNR of signals.
 
     Returns:
         As `unetkit.evaluate.evaluate`, {images, l1, psnr, ssim, baselines}, and `seams` as of `tile_seams`.
@@ -55,7 +60,7 @@ def tile_seams(restored: Restored, network: keras.Model, image: np.ndarray) -> d
     Args:
         restored: the run.
         network: its network at the training size.
-        image: (h, w, c) of the training size; mirrored out to twice each side, so that there are tiles to be seen.
+        image: (h, w, c) or (w, c) of the training size; mirrored out to twice each side, so that there are tiles to be seen.
 
     Returns:
         {tile, overlap, window, border, interior, ratio}.
@@ -72,12 +77,14 @@ def tile_seams(restored: Restored, network: keras.Model, image: np.ndarray) -> d
 
 def table(figures: dict[str, Any]) -> str:
     """The figures of `evaluate` for the terminal."""
-    rows = {f"the network ({figures['images']:,} images)": figures, **{BASELINES[name]: of for name, of in figures["baselines"].items()}}
-    made = Table("mean over the validation images")
-    for title, _ in COLUMNS.values():
+    what = "signals" if "signals" in figures else "images"
+    rows = {f"the network ({figures[what]:,} {what})": figures, **{BASELINES[name]: of for name, of in figures["baselines"].items()}}
+    made = Table(f"mean over the validation {what}" + (", SNR over all of them" if what == "signals" else ""))
+    shown = {metric: column for metric, column in COLUMNS.items() if metric in figures}
+    for title, _ in shown.values():
         made.add_column(title, justify="right")
     for name, of in rows.items():
-        made.add_row(name, *(form.format(of[metric]) for metric, (_, form) in COLUMNS.items()))
+        made.add_row(name, *(form.format(of[metric]) for metric, (_, form) in shown.items()))
     cut = figures["seams"]
     tile = " x ".join(map(str, cut["tile"]))
     seen = f"tiles of {tile}, window {cut['window']}: error at their borders over the error between them {cut['ratio']:.2f} "

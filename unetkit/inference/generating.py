@@ -1,4 +1,4 @@
-"""`unetkit generate`: files and folders of any size through a trained network of one shape."""
+"""`unetkit generate`: image or WAV files and folders of any size through a trained network of one shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
     inputs: Sequence[str | Path],
     out: str | Path,
     *,
-    depth: int = 8,
+    depth: int | None = None,
     tile: int | Sequence[int] | None = None,
     overlap: int | str = "auto",
     window: str = "auto",
@@ -34,7 +34,7 @@ def generate(
     no_recompile: bool = False,
     progress: bool = True,
 ) -> list[Path]:
-    """Sends images of any size through a run's best weights and writes a PNG of the same size for each.
+    """Sends images of any size through a run's best weights and writes a PNG of the same size for each; of sound, WAV files.
 
     What is larger than a tile is cut into tiles, see `unetkit.inference.Tiled`; what is smaller is mirrored out to one. An
     image is taken as the network's input as it stands. Only a run that was trained by `super_resolve` enlarges it first, by
@@ -42,9 +42,10 @@ def generate(
 
     Args:
         run: the run folder, or a bundle that `unetkit export` wrote.
-        inputs: image files, and folders that are read with their subfolders.
+        inputs: image files (WAV files for a network of signals), and folders that are read with their subfolders.
         out: the folder to write to; a picture keeps the stem and subfolder of its image.
-        depth: 8 or 16 bits per channel; values are clipped, then rounded.
+        depth: 8 (None) or 16 bits per channel; of sound 8, 16 (None), 24 or 32, which are floating point. Values are clipped,
+            then rounded.
         tile: pixels of a tile (None: the training size); overlap, window, batch: as of `Tiled`.
         enlarged: the inputs of a `super_resolve` run have been enlarged already.
         allow_code: trust the code that the run's recipe names.
@@ -58,8 +59,6 @@ def generate(
         UserError: bad input; nothing has been written then.
         WorkError: some images could not be read or written; all the others have been.
     """
-    if depth not in (8, 16):
-        raise UserError(f"depth: {depth} bits per channel cannot be written; 8 and 16 can")
     out = Path(out)
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; name a folder to write to")
@@ -86,7 +85,7 @@ def generate(
     if work.compilations.again():
         line.note(f"compiled more than once: {work.compilations}")
     made = {target for _, target in planned} - work.failed.keys()
-    line.note(f"{len(made):,} {'picture' if len(made) == 1 else 'pictures'} in {out}")
+    line.note(f"{len(made):,} {maker.medium.made}{'' if len(made) == 1 else 's'} in {out}")
     if work.failed:
         listed = "\n".join(f"  {reason}" for reason in work.failed.values())
         others = f"; the others are in {out}" if made else ""

@@ -11,7 +11,7 @@ from typing import Any
 from unetkit import recipe as recipes
 from unetkit import runs, shapes
 from unetkit.errors import UserError
-from unetkit.inference.media import Medium, Pictures
+from unetkit.inference.media import Medium, Pictures, sounds
 from unetkit.inference.opening import open_run
 from unetkit.inference.tiled import Tiled
 from unetkit.recipe import schema
@@ -46,7 +46,7 @@ class Maker:
         self.settings = {"network": network, "medium": repr(self.medium), **cut}
 
 
-def open_maker(run: str | Path, *, depth: int, enlarged: bool, allow_code: bool) -> Maker:
+def open_maker(run: str | Path, *, depth: int | None, enlarged: bool, allow_code: bool) -> Maker:
     """Opens a run folder to make files with. Its network is opened by `prepare`, when the inputs are known to be there.
 
     Raises:
@@ -63,6 +63,8 @@ def open_maker(run: str | Path, *, depth: int, enlarged: bool, allow_code: bool)
         restored = open_run(run, allow_code=allow_code)
         return Tiled(restored.network(tile), **cut), restored.fingerprint
 
+    if data.source.rank == 1:
+        return Maker(sounds(data.input_channels, vars(data.source), depth), make)
     return Maker(Pictures(data.input_channels, data.background, depth, 1 if enlarged else enlargement(data)), make)
 
 

@@ -36,7 +36,7 @@ def plan(inputs: Sequence[str | Path], out: Path, medium: Medium) -> list[tuple[
         target = _free(out / name.with_suffix(medium.suffix), taken)
         taken.add(_key(target))
         planned.append((image, target))
-    _refuse_overwriting(planned)
+    _refuse_overwriting(planned, medium.made)
     return planned
 
 
@@ -57,11 +57,11 @@ def _key(target: Path) -> str:
     return str(target).casefold()  # some file systems take a.png and A.png for the same
 
 
-def _refuse_overwriting(planned: list[tuple[Path, Path]]) -> None:
+def _refuse_overwriting(planned: list[tuple[Path, Path]], made: str) -> None:
     originals = {image.resolve() for image, _ in planned}
     for image, target in planned:
         if target.resolve() in originals:
-            raise UserError(f"{target} is an input, and the picture of {image} would overwrite it. Name another folder with --out")
+            raise UserError(f"{target} is an input, and the {made} of {image} would overwrite it. Name another folder with --out")
 
 
 def _missing(path: Path) -> str:

@@ -214,7 +214,10 @@ class _Job:
 
     def read(self, number: tuple[int, ...]) -> np.ndarray:
         """A tile of the input, (*tile, c) float32."""
-        rows = [one.sources(n) for one, n in zip(self.plan.axes, number, strict=True)]
+        tile = [(one, one.inside(n), n) for one, n in zip(self.plan.axes, number, strict=True)]
+        if all(stretch is not None for _, stretch, _ in tile):  # cut out at once, not gathered pixel by pixel
+            return np.asarray(self.image[tuple(stretch for _, stretch, _ in tile)], np.float32)
+        rows = [one.sources(n) for one, _, n in tile]
         return np.asarray(self.image[np.ix_(*rows)], np.float32)
 
     def add(self, number: tuple[int, ...], made: np.ndarray) -> None:

@@ -42,6 +42,12 @@ class Axis:
         place = place % period
         return np.minimum(place, period - place)
 
+    def inside(self, number: int) -> slice | None:
+        """The pixels of a tile as a stretch of the image; None where some are mirrored."""
+        start = self.starts[number] - self.before
+        end = start + self.weights.shape[1]
+        return slice(start, end) if start >= 0 and end <= self.length else None
+
     def counted(self, number: int) -> tuple[slice, slice]:
         """(part of the image, part of the tile): where this tile has weight and the image has pixels."""
         start = self.starts[number] - self.before

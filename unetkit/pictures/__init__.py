@@ -1,6 +1,7 @@
-"""Pictures of a run: sample grids and curves, as PNG files that appear whole. Needs no Keras."""
+"""Pictures of a run: sample grids, signals and curves, as PNG files that appear whole. Needs no Keras."""
 
 from unetkit.pictures.curves import curves
 from unetkit.pictures.grid import grid
+from unetkit.pictures.signals import signals
 
-__all__ = ["curves", "grid"]
+__all__ = ["curves", "grid", "signals"]

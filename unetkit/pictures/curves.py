@@ -17,6 +17,7 @@ Points = tuple[list[float], list[float]]
 PANELS = {
     "loss": "training loss",
     "val_psnr": "validation PSNR (dB)",
+    "val_snr": "validation SNR (dB)",
     "val_ssim": "validation SSIM",
     "val_l1": "validation L1 (share of the range)",
     "learning_rate": "learning rate",

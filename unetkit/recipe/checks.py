@@ -10,7 +10,9 @@ from unetkit.errors import UserError
 from unetkit.recipe.kinds import section_of
 from unetkit.recipe.optimizer_schema import Sgd
 from unetkit.recipe.problems import Findings, Place
-from unetkit.recipe.schema import Original, Recipe, UNet
+from unetkit.recipe.schema import Original, Recipe, Sound, Tones, UNet
+
+IMAGE_CHANNELS = (1, 3, 4)
 
 
 class Rule(NamedTuple):
@@ -75,14 +77,62 @@ def _batch(recipe: Recipe) -> str | None:
 
 
 def _size(recipe: Recipe) -> str | None:
-    levels = halvings(recipe.model)
+    size, levels, rank = recipe.data.size, halvings(recipe.model), getattr(recipe.model, "rank", 2)
+    if rank == 1 and not isinstance(size, int):
+        return f"{list(size)} is the size of an image; a signal has one length, such as {max(size)}"
     if levels < 0:
         return None
     try:
-        shapes.check_halvable(recipe.data.size, levels, what="data.size")
+        shapes.check_halvable(shapes.as_sides(size, rank), levels, what="data.size")
     except UserError as error:
         return str(error).removeprefix("data.size: ")
     return None
+
+
+def _rank(recipe: Recipe) -> str | None:
+    kind, rank = recipe.data.source.kind, recipe.data.source.rank
+    if isinstance(recipe.model, Original) or recipe.model.rank == rank:
+        return None
+    what = "signals" if rank == 1 else "images"
+    return f"{recipe.model.rank} does not fit data.source: {kind}, which has {what}; set rank: {rank}"
+
+
+def _original(recipe: Recipe) -> str | None:
+    wrong = isinstance(recipe.model, Original) and recipe.data.source.rank == 1
+    return f"original is for images, and data.source: {recipe.data.source.kind} has signals; use unet with rank: 1" if wrong else None
+
+
+def _channels(name: str) -> Callable[[Recipe], str | None]:
+    def says(recipe: Recipe) -> str | None:
+        count, source = getattr(recipe.data, name), recipe.data.source
+        if source.rank == 2:
+            return None if count in IMAGE_CHANNELS else f"{count} has no meaning for images; 1 is grey, 3 RGB, 4 RGBA"
+        if isinstance(source, Tones):
+            return None if count == 1 else f"data.source: tones has one channel, received {count}; set {name}: 1"
+        other = recipe.data.input_channels
+        if isinstance(source, Sound) and count != other:
+            return f"{count}, but the task makes the input, of {other}, from the target; give both the same number"
+        return None
+
+    return says
+
+
+def _flip(recipe: Recipe) -> str | None:
+    flip = recipe.data.augment.flip
+    wrong = recipe.data.source.rank == 1 and flip in ("vertical", "both")
+    return f"{flip} mirrors rows, and a signal has none; use horizontal, which mirrors it in time" if wrong else None
+
+
+def _metric(recipe: Recipe) -> str | None:
+    metric, rank = recipe.checkpoint.metric, recipe.data.source.rank
+    if metric == "ssim" and rank == 1:
+        return "ssim is for images; of signals there are l1, psnr and snr"
+    return "snr is for signals; of images there are l1, psnr and ssim" if metric == "snr" and rank == 2 else None
+
+
+def _loss(recipe: Recipe) -> str | None:
+    wrong = recipe.data.source.rank == 1 and getattr(recipe.objective, "loss", "") == "ssim_l1"
+    return "ssim_l1 is for images; use l1, l2, charbonnier or psnr for signals" if wrong else None
 
 
 def _levels(recipe: Recipe) -> str | None:
@@ -156,7 +206,14 @@ RULES = (
     Rule(("training", "training.images", "training.epochs"), _length),
     Rule(("training.batch", "training.accumulate", "hardware.replicas"), _batch),
     Rule(("model.levels",), _levels),
-    Rule(("data.size", "model.levels", "model.depth"), _size),
+    Rule(("data.size", "model.levels", "model.depth", "model.rank"), _size),
+    Rule(("model.rank", "data.source"), _rank),
+    Rule(("model.preset", "data.source"), _original),
+    Rule(("data.input_channels", "data.source"), _channels("input_channels")),
+    Rule(("data.target_channels", "data.input_channels", "data.source"), _channels("target_channels")),
+    Rule(("data.augment.flip", "data.source"), _flip),
+    Rule(("checkpoint.metric", "data.source"), _metric),
+    Rule(("objective.loss", "data.source"), _loss),
     Rule(("model.inc_rate", "model.start_ch", "model.depth"), _growth),
     Rule(("model.kernel_size",), _kernel),
     Rule(("model.output_channels", "data.target_channels"), _output),
@@ -177,12 +234,19 @@ def _has_attention(recipe: Recipe) -> bool:
     return isinstance(recipe.model, UNet) and any(level.attention for level in recipe.model.levels)
 
 
+def _has_images(recipe: Recipe) -> bool:
+    return recipe.data.source.rank == 2
+
+
 def _is(path: str, *values: Any) -> Callable[[Recipe], bool]:
     return lambda recipe: _at(recipe, path) in values
 
 
 UNUSED = (
     Unused("data.max_bad", ("data.on_bad",), "on_bad is skip", _is("data.on_bad", "skip")),
+    Unused("data.resize", ("data.source",), "source holds images", _has_images),
+    Unused("data.background", ("data.source",), "source holds images", _has_images),
+    Unused("data.augment.crop_margin", ("data.source",), "source holds images", _has_images),
     Unused("model.block_args", ("model.block",), "block names a class of yours", lambda recipe: _at(recipe, "model.block") != "conv"),
     Unused("model.groups", ("model.norm", "model.levels"), "norm is group", _has_group_norm),
     Unused("model.heads", ("model.levels",), "some level has attention", _has_attention),

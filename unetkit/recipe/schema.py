@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from unetkit.recipe.declare import CLASS_FORM, DOTTED_CLASS, FOLDER_NAME, NAME_FORM, Short, Tagged, key, section
 from unetkit.recipe.optimizer_schema import Adam, AdamW, Lamb, Lion, Lookahead, NovoGrad, RectifiedAdam, RMSprop, Sgd
@@ -26,6 +26,8 @@ from unetkit.recipe.optimizer_schema import Adam, AdamW, Lamb, Lion, Lookahead, 
 class Emoji:
     """The built-in pairs: 1,486 outlines (input) and colour drawings (target), 64 x 64."""
 
+    rank: ClassVar[int] = 2
+
     kind: Literal["emoji"] = "emoji"
     reverse: bool = key(False, "colour drawing in, outline out")
 
@@ -33,6 +35,8 @@ class Emoji:
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
     """Two folders; files with the same stem form a pair."""
+
+    rank: ClassVar[int] = 2
 
     kind: Literal["pairs"] = "pairs"
     inputs: str = key(help="folder of input images")
@@ -43,6 +47,8 @@ class Pairs:
 @dataclass(frozen=True, kw_only=True)
 class SideBySide:
     """One folder of images that hold both members side by side."""
+
+    rank: ClassVar[int] = 2
 
     kind: Literal["side_by_side"] = "side_by_side"
     path: str = key(help="folder of images")
@@ -86,6 +92,7 @@ class Synthetic:
 
     kind: Literal["synthetic"] = "synthetic"
     images: int = key(1024, "how many pairs", least=2)
+    rank: Literal[1, 2] = key(2, "2: as images; 1: as signals")
 
 
 Task = Annotated[Colorize | SuperResolve | Denoise | Inpaint, Tagged("kind")]
@@ -95,16 +102,62 @@ Task = Annotated[Colorize | SuperResolve | Denoise | Inpaint, Tagged("kind")]
 class Folder:
     """One folder of images; the task makes a pair of each."""
 
+    rank: ClassVar[int] = 2
+
     kind: Literal["folder"] = "folder"
     path: str = key(help="folder of images")
     task: Task = key(help="what makes the input from an image")
+
+
+SignalTask = Annotated[Denoise | Inpaint, Tagged("kind")]
+
+Channel = int | Literal["mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sound:
+    """One folder of WAV files, cut into windows of `size` samples; the task makes a pair of each."""
+
+    rank: ClassVar[int] = 1
+
+    kind: Literal["sound"] = "sound"
+    path: str = key(help="folder of WAV files")
+    rate: int = key(help="samples per second that the network sees; files of another rate are resampled", least=1)
+    channel: Channel = key("mean", "with one channel: the mean of a file's channels, or the number of one, from 0", least=0)
+    task: SignalTask = key(help="what makes the input from a window")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundPairs:
+    """Two folders of WAV files; files with the same stem form a pair, cut into windows of `size` samples."""
+
+    rank: ClassVar[int] = 1
+
+    kind: Literal["sound_pairs"] = "sound_pairs"
+    inputs: str = key(help="folder of input files")
+    targets: str = key(help="folder of target files")
+    rate: int = key(help="samples per second that the network sees; files of another rate are resampled", least=1)
+    channel: Channel = key("mean", "with one channel: the mean of a file's channels, or the number of one, from 0", least=0)
+    unmatched: Literal["error", "skip"] = key("error", "a stem that only one folder has")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tones:
+    """Built-in signals: short tunes of decaying harmonic tones, one channel, computed when they are asked for."""
+
+    rank: ClassVar[int] = 1
+
+    kind: Literal["tones"] = "tones"
+    count: int = key(1024, "how many tunes", least=2)
+    rate: int = key(8000, "samples per second", least=1000)
+    task: SignalTask = key(help="what makes the input from a tune")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Augment:
     """Random changes, the same for both members of a pair, each a pure function of (seed, sample number)."""
 
-    flip: Literal["none", "horizontal", "vertical", "both"] = key("none", "mirror half of the samples")
+    flip: Literal["none", "horizontal", "vertical", "both"] = key("none", "mirror half of the samples (signals: horizontal, in time)")
     crop_margin: float = key(0.0, "resize this share larger, then cut a random window (0.1 = up to 10 %)", least=0.0, most=1.0)
     brightness: float = key(0.0, "largest shift, as a share of the full range", least=0.0, most=1.0)
     contrast: float = key(0.0, "largest change of the contrast factor", least=0.0, below=1.0)
@@ -120,12 +173,14 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Where pairs of images come from and how they become arrays of one static shape in [-1, 1]."""
+    """Where pairs of images or signals come from and how they become arrays of one static shape in [-1, 1]."""
 
-    source: Annotated[Emoji | Folder | Pairs | SideBySide | Synthetic, Tagged("kind")] = key(help="where the images are")
-    size: int | tuple[int, int] = key(64, "training size in pixels: one side, or [height, width]", least=1)
-    input_channels: Literal[1, 3, 4] = key(3, "channels of the input: 1 grey, 3 RGB, 4 RGBA")
-    target_channels: Literal[1, 3, 4] = key(3, "channels of the target: 1 grey, 3 RGB, 4 RGBA")
+    source: Annotated[Emoji | Folder | Pairs | SideBySide | Sound | SoundPairs | Synthetic | Tones, Tagged("kind")] = key(
+        help="where the images or signals are"
+    )
+    size: int | tuple[int, int] = key(64, "training size in pixels: one side, or [height, width]; of a signal: samples", least=1)
+    input_channels: int = key(3, "channels of the input: 1 grey, 3 RGB, 4 RGBA; of a signal: any number", least=1)
+    target_channels: int = key(3, "channels of the target: 1 grey, 3 RGB, 4 RGBA; of a signal: any number", least=1)
     resize: Literal["stretch", "crop", "pad"] = key(
         "crop", "how an image of another size becomes `size`: stretch it, fill and crop the centre, or fit and pad"
     )
@@ -168,7 +223,7 @@ class UNet:
     """A U-Net from one spec per level, outermost first; the last one is the bottom."""
 
     preset: Literal["unet"] = "unet"
-    rank: Literal[2] = key(2, "2 for images")
+    rank: Literal[1, 2] = key(2, "2 for images, 1 for signals")
     levels: tuple[Annotated[Level, Short("channels")], ...] = key(
         (Level(channels=32), Level(channels=64), Level(channels=128), Level(channels=256)),
         "one entry per level: its channels, or a section",
@@ -269,7 +324,9 @@ class Checkpoint:
     every_images: int | None = key(None, "images between checkpoints (null: a tenth of the run)", least=1)
     keep_last: int = key(2, "how many of the newest checkpoints to keep", least=2)
     keep_best: bool = key(True, "also keep the best checkpoint by `metric`")
-    metric: Literal["l1", "psnr", "ssim"] = key("psnr", "validation metric that decides which is best")
+    metric: Literal["l1", "psnr", "snr", "ssim"] = key(
+        "psnr", "validation metric that decides which is best; ssim for images, snr for signals"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,9 +76,11 @@ def explain(name: str, section: Section, path: str, variants: Variants | None) -
 
 
 def fitting_variant(variants: Variants, names: Iterable[str]) -> str | None:
-    """The only variant that knows all of `names`; None where several do, or none."""
-    fit = [tag for tag, section in variants.sections.items() if set(names) <= set(section.keys)]
-    return fit[0] if len(fit) == 1 else None
+    """The only variant that knows all of `names`, or the only one of those that needs no others; None where that leaves it open."""
+    names = set(names)
+    fit = [tag for tag, section in variants.sections.items() if names <= set(section.keys)]
+    whole = [tag for tag in fit if all(key.name in names for key in variants.sections[tag].keys.values() if key.required)]
+    return next((few[0] for few in (fit, whole) if len(few) == 1), None)
 
 
 def any_of(variants: Variants) -> Section:

@@ -31,7 +31,7 @@ _PREFIX = "step_"
 _CHUNK = 1 << 20
 
 # What can decide which checkpoint is best, and whether more of it is better.
-HIGHER_IS_BETTER = {"psnr": True, "ssim": True, "l1": False}
+HIGHER_IS_BETTER = {"psnr": True, "snr": True, "ssim": True, "l1": False}
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def with_packing(recipe: Any, packing: Packing) -> Any:
 
 def candidates(recipe: Any) -> list[Packing]:
     """Plans worth compiling: the blocks that fill the lanes, on all levels that have room in them, or on the outer ones only."""
-    sides = as_sides(recipe.data.size)[-getattr(recipe.model, "rank", 2) :]
+    sides = as_sides(recipe.data.size, getattr(recipe.model, "rank", 2))
     blocks: list[tuple[int, ...]] = []
     for number, channels in enumerate(level_channels(recipe.model)):
         block = filling_block(channels, tuple(side >> number for side in sides))
