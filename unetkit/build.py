@@ -26,7 +26,14 @@ from unetkit.train.optimizers import make_optimizer
 from unetkit.train.plan import Plan
 from unetkit.train.step import is_seed
 
-OBJECTIVES = {"translation": objectives.Translation}
+OBJECTIVES = {
+    "translation": objectives.Translation,
+    "adversarial": objectives.Adversarial,
+    "flow": objectives.Flow,
+    "diffusion": objectives.Diffusion,
+}
+OTHER_ROLES = ("discriminator",)
+"""Networks beside the one that makes images: their weights have the role in front of their names."""
 
 
 def arguments(section: Any, *drop: str) -> dict[str, Any]:
@@ -37,15 +44,17 @@ def arguments(section: Any, *drop: str) -> dict[str, Any]:
 def network(recipe: schema.Recipe, size: int | tuple[int, ...] | None = None) -> keras.Model:
     """The recipe's U-Net with its initial weights, for images or signals of `size` (default: the training size).
 
-    (b, h, w, data.input_channels) -> (b, h, w, output channels), or (b, w, ...) at rank 1, output in float32. Weights depend on
-    (seed, weight path) alone: not on the engine, nor on the size, nor on how it is packed.
+    (b, h, w, data.input_channels) -> (b, h, w, output channels), or (b, w, ...) at rank 1, output in float32; for flow and diffusion a
+    list of inputs, see `unetkit.objectives.Generative`. Weights depend on (seed, weight path) alone: not on the engine, nor on the
+    size, nor on how it is packed.
 
     Raises:
         UserError: `lowering: auto`, which `unetkit.callbacks.resolve_lowering` has to make a literal packing of before.
     """
     data, model = recipe.data, recipe.model
-    input_shape = (*shapes.as_sides(data.size if size is None else size, getattr(model, "rank", 2)), data.input_channels)
     channels = model.output_channels or data.target_channels
+    seen, extra = network_inputs(recipe)
+    input_shape = (*shapes.as_sides(data.size if size is None else size, getattr(model, "rank", 2)), seen)
     if model.lowering == "auto":
         raise UserError("model.lowering: auto has to be decided before the network is built; unetkit.callbacks.resolve_lowering does.")
     with dtype_policy(recipe.training.precision):
@@ -54,16 +63,30 @@ def network(recipe: schema.Recipe, size: int | tuple[int, ...] | None = None) ->
         else:
             levels = tuple(arguments(level) for level in model.levels)
             drop = ("preset", "rank", "levels", "output_channels", "lowering")
-            net = models.UNet(input_shape=input_shape, output_channels=channels, levels=levels, **arguments(model, *drop))
+            net = models.UNet(input_shape=input_shape, output_channels=channels, levels=levels, **extra, **arguments(model, *drop))
     models.initialize(net, recipe.seed)
     if recipe.training.remat == "blocks":
         blocks.rematerialize(net)
     return net
 
 
+def network_inputs(recipe: schema.Recipe) -> tuple[int, dict[str, Any]]:
+    """Channels of the image that the network takes, and the arguments of `models.UNet` that its other inputs need."""
+    goal, data = recipe.objective, recipe.data
+    if not isinstance(goal, schema.Flow | schema.Diffusion):
+        return data.input_channels, {}
+    classes = len(data.classes) if goal.condition == "class" else 0
+    return data.target_channels + (data.input_channels if goal.condition == "image" else 0), {"time": True, "classes": classes}
+
+
 def assign_network(net: keras.Model, weights: Mapping[str, np.ndarray]) -> None:
     """Assigns weights by path; raises UserError where names or shapes differ."""
     assign_all({v.path: v for v in net.variables if not is_seed(v)}, weights, "weights")
+
+
+def main_weights(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Of a run's weights those of the network that makes images."""
+    return {name: value for name, value in weights.items() if not name.startswith(tuple(f"{role}/" for role in OTHER_ROLES))}
 
 
 def unpacked(recipe: schema.Recipe) -> schema.Recipe:
@@ -72,17 +95,34 @@ def unpacked(recipe: schema.Recipe) -> schema.Recipe:
 
 
 def objective(recipe: schema.Recipe, net: keras.Model) -> objectives.Objective:
-    """The recipe's objective around the network that makes images."""
-    return OBJECTIVES[recipe.objective.kind](net, **arguments(recipe.objective, "kind"))
+    """The recipe's objective around the network that makes images, and the networks that it trains beside it."""
+    section = recipe.objective
+    if isinstance(section, schema.Adversarial):
+        return objectives.Adversarial(net, discriminator(recipe, net), **arguments(section, "kind", "discriminator"))
+    return OBJECTIVES[section.kind](net, **arguments(section, "kind"))
+
+
+def discriminator(recipe: schema.Recipe, net: keras.Model) -> keras.Model:
+    """The discriminator of an adversarial recipe with its initial weights, for the inputs and outputs of `net`."""
+    shape = (*net.output_shape[1:-1], net.input_shape[-1] + net.output_shape[-1])
+    with dtype_policy(recipe.training.precision):
+        made = models.patch_gan(shape, **arguments(recipe.objective.discriminator, "rate_share"))
+    models.initialize(made, recipe.seed)
+    return made
 
 
 def optimizers(recipe: schema.Recipe, goal: objectives.Objective, plan: Plan) -> dict[str, keras.Optimizer]:
     """One built optimizer per network."""
     section = dataclasses.replace(recipe.optimizer, learning_rate=learning_rate(recipe))
-    return {
-        role: make_optimizer(section, net.trainable_variables, batch=plan.batch, images=plan.images, precision=recipe.training.precision)
-        for role, net in goal.networks.items()
-    }
+    sections = {role: section if role == goal.main else _beside(recipe, section, role) for role in goal.networks}
+    length = {"batch": plan.batch, "images": plan.images, "precision": recipe.training.precision}
+    return {role: make_optimizer(sections[role], net.trainable_variables, **length) for role, net in goal.networks.items()}
+
+
+def _beside(recipe: schema.Recipe, section: Any, role: str) -> Any:
+    """The optimizer of a network beside the main one: the same, but for its learning rate, and patterns of the other's weights."""
+    share = getattr(recipe.objective, role).rate_share
+    return dataclasses.replace(section, learning_rate=share * section.learning_rate, no_decay=())
 
 
 def learning_rate(recipe: schema.Recipe) -> float:
@@ -103,6 +143,7 @@ def options(recipe: schema.Recipe, *, jit: bool) -> Options:
         accumulate=training.accumulate,
         steps_per_call=training.steps_per_call,
         ema=training.ema,
+        ema_warmup=training.ema_warmup,
         jit=jit,
         deterministic=recipe.hardware.deterministic,
         precision=training.precision,
@@ -184,6 +225,10 @@ class Restored:
         assign_network(net, self.weights)
         return net
 
+    def prediction(self, size: int | tuple[int, ...] | None = None) -> objectives.Prediction:
+        """The trained network with its objective's way of making pictures, for images of `size` (default: the training size)."""
+        return objectives.Prediction(objective(self.recipe, self.network(size)))
+
     @property
     def multiple_of(self) -> int:
         """What the network's halvings need: the total stride of a U-Net."""
@@ -193,6 +238,8 @@ class Restored:
     def fingerprint(self) -> str:
         """Differs between networks that compute different things."""
         digest = hashlib.sha256(repr(unpacked(self.recipe).model).encode())
+        if isinstance(self.recipe.objective, schema.Flow | schema.Diffusion):  # a sampler is part of what is computed
+            digest.update(repr(self.recipe.objective).encode())
         for name, value in sorted(self.weights.items()):
             digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
         return digest.hexdigest()
@@ -215,5 +262,5 @@ def restore(run: str | Path, *, allow_code: bool = False, average: bool = True, 
         raise UserError(f"{run} has no checkpoint yet. Train it first: unetkit train RECIPE --run {run}")
     averaged = average and "ema" in checkpoint.groups
     saved = checkpoint.arrays("weights")
-    weights = saved | (checkpoint.arrays("ema") if averaged else {})
+    weights = main_weights(saved | (checkpoint.arrays("ema") if averaged else {}))
     return Restored(recipe, checkpoint.step, averaged, weights, tuple(opened.messages))

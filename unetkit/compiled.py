@@ -12,8 +12,10 @@ import numpy as np
 from unetkit.errors import UserError
 
 
-def compiled(layer: keras.layers.Layer) -> Callable[[np.ndarray], np.ndarray]:
+def compiled(layer: keras.layers.Layer) -> Callable[..., np.ndarray]:
     """The layer with training=False as the backend in use compiles it: (b, ...) -> (b, ...) float32, one program per shape.
+
+    It takes what the layer's `call` takes: an array, several, or a list or mapping of them.
 
     It follows the layer's weights: assigning new ones does not compile it again.
 
@@ -25,18 +27,22 @@ def compiled(layer: keras.layers.Layer) -> Callable[[np.ndarray], np.ndarray]:
         import jax
 
         @jax.jit
-        def forward(state, x):
-            return layer.stateless_call(*state, x, **mode)[0]
+        def forward(state, *inputs):
+            return layer.stateless_call(*state, *inputs, **mode)[0]
 
-        return lambda x: np.asarray(forward(state_of(layer), x), "float32")
+        return lambda *inputs: np.asarray(forward(state_of(layer), *inputs), "float32")
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         @tf.function
-        def forward(x):
-            return tf.cast(layer(x, **mode), "float32")
+        def forward(*inputs):
+            return tf.cast(layer(*inputs, **mode), "float32")
 
-        return lambda x: forward.get_concrete_function(tf.TensorSpec(x.shape))(tf.constant(x)).numpy()
+        def run(*inputs):
+            specs = keras.tree.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), inputs)
+            return forward.get_concrete_function(*specs)(*keras.tree.map_structure(tf.constant, inputs)).numpy()
+
+        return run
     raise unknown_backend()
 
 

@@ -151,6 +151,10 @@ class Session:
         return start.step, dict(start.meta)
 
     def _initialize(self, weights: dict[str, np.ndarray]) -> None:
+        own, beside = self.engine.variables()["weights"], tuple(f"{role}/" for role in build.OTHER_ROLES)
+        weights = {name: value for name, value in weights.items() if name in own or not name.startswith(beside)}
+        if not any(name.startswith(beside) for name in weights):  # of a run without a discriminator: ours begins anew
+            weights |= {name: keras.ops.convert_to_numpy(v.value) for name, v in own.items() if name.startswith(beside)}
         state = {"weights": weights}
         if self.engine.average:
             names = self.engine.variables()["ema"]
@@ -159,6 +163,9 @@ class Session:
 
     def _validate(self, step: int) -> dict[str, float]:
         if len(self.dataset.validation):
+            if self.engine.objective.scored_by_loss:
+                self.metrics = evaluate.score_loss(self.engine.measure, self.dataset.validation, self._validation_batch())
+                return self.metrics
             try:
                 self.metrics = evaluate.score(self.engine.predict, self.dataset.validation, self._validation_batch())
             except evaluate.NotFinite as error:
@@ -169,24 +176,26 @@ class Session:
         if self.no_recompile:
             self.compilations.require_one_each()
 
-    def _predict(self, inputs: np.ndarray) -> np.ndarray:
-        """The network's outputs by batches of the validation's size, the last filled up: no program of another shape."""
-        rows, outputs = self._validation_batch(), []
-        for start in range(0, len(inputs), rows):
-            part = inputs[start : start + rows]
-            filled = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
-            outputs.append(self.engine.predict(filled)[: len(part)])
+    def _predict(self, shown: dict[str, np.ndarray]) -> np.ndarray:
+        """The objective's pictures by batches of the validation's size, the last filled up: no program of another shape."""
+        rows, outputs, count = self._validation_batch(), [], len(shown["input"])
+        for start in range(0, count, rows):
+            taken = np.minimum(np.arange(start, start + rows), count - 1)
+            filled = {name: value[taken] for name, value in shown.items()}
+            outputs.append(self.engine.predict(filled, numbers=taken)[: count - start])
         return np.concatenate(outputs)
 
     def _sample(self, step: int) -> None:
         images = step * self.plan.batch
         if self.shown:
             inputs, targets = self.shown["input"], self.shown["target"]
-            outputs = self._predict(inputs)
-            rows = list(zip(inputs, outputs, targets, strict=True))
+            outputs = self._predict(self.shown)
             path = self.folder.samples_path / f"images_{images:09d}.png"
             draw = pictures.grid if inputs.ndim == 4 else pictures.signals
-            draw(rows, ("input", "output", "truth"), path)
+            if "input" in self.engine.objective.batch_shapes():
+                draw(list(zip(inputs, outputs, targets, strict=True)), ("input", "output", "truth"), path)
+            else:
+                draw([(output,) for output in outputs], ("sample",), path)
         pictures.curves(self.folder.stats(), self.path / CURVES)
 
     def _save(self, step: int, meta: dict) -> None:
@@ -197,7 +206,7 @@ class Session:
         """Writes the network with the weights that make its pictures (the average, if there is one) as a plain Keras file."""
         state = self.engine.state()
         network = build.network(self.recipe)
-        build.assign_network(network, state["weights"] | state["ema"])
+        build.assign_network(network, build.main_weights(state["weights"] | state["ema"]))
         temporary = files.partial_name(self.path / MODEL)
         network.save(temporary)
         temporary.replace(self.path / MODEL)

@@ -40,8 +40,8 @@ def test_your_own_class_is_found_by_module_and_name(user_module):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cnv", "'cnv' is neither conv nor package.module:Class. Did you mean 'conv'?"),
-        ("their_blocks.Mine", "neither conv nor package.module:Class"),
+        ("cnv", "'cnv' is neither conv, modulated nor package.module:Class. Did you mean 'conv'?"),
+        ("their_blocks.Mine", "neither conv, modulated nor package.module:Class"),
         ("no_such_module:Mine", "Python finds no module 'no_such_module'. Start in its folder, or install it."),
         ("their_blocks:Mone", "their_blocks has no Mone. Did you mean 'Mine'?"),
         ("their_blocks:number", "is 3, which is not a subclass of unetkit.blocks.Block"),

@@ -39,7 +39,7 @@ def network(monkeypatch):
         fake.prepared = True
         return Tiled(fixed, overlap=overlap, window=window), fake.name
 
-    def opened(run, *, depth, enlarged, allow_code):
+    def opened(run, *, depth, enlarged, allow_code, seed, sampling):
         return Maker(Pictures(fake.channels, depth=depth), make)
 
     monkeypatch.setattr(generating, "open_maker", opened)

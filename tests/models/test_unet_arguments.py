@@ -11,7 +11,14 @@ from unetkit.models import LevelSpec, UNet, original_unet
 from unetkit.recipe import schema
 
 BUILT_ELSEWHERE = {"preset", "rank", "lowering"}  # which constructor, and how it is laid out, is chosen before it is called
-NOT_IN_RECIPE = {"self", "input_shape", "name", "dtype"}  # data.size, the recipe's name and training.precision
+NOT_IN_RECIPE = {
+    "self",
+    "input_shape",
+    "time",
+    "classes",
+    "name",
+    "dtype",
+}  # data.size, the objective, the recipe's name, training.precision
 
 
 def defaults_of(section) -> dict:
@@ -96,7 +103,7 @@ def test_a_block_of_ones_own_gets_its_arguments_and_the_models_settings():
         ({"residual": "sum"}, "residual='sum' is not one of none, add, concat"),
         ({"dropout": 1.5}, "dropout=1.5 must be a number from 0 up to"),
         ({"down": "maxpool"}, r"down: 'maxpool' is neither max_pool, strided_conv nor package.module:Class. Did you mean 'max_pool'\?"),
-        ({"up": "nearest"}, r"up: 'nearest' is neither transposed_conv, nearest_conv .*"),
+        ({"up": "nearest"}, r"up: 'nearest' is neither transposed_conv, nearest_conv, bilinear_conv .*"),
         ({"output_channels": 0}, "output_channels=0 must be a whole number, 1 or more"),
         ({"output_activation": "relu"}, "activation='relu' is not one of tanh, linear"),
         ({"levels": (4, {"channels": 6, "attention": True})}, "heads=4 does not divide 6 channels; the nearest that do: 3 and 6"),

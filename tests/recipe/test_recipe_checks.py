@@ -119,13 +119,32 @@ UNUSED = {
     "optimizer.no_decay": ("[head/*]", "optimizer.weight_decay=0.1"),
     "optimizer.nesterov": ("true", "optimizer.momentum=0.9"),
     "training.lr_batch": (32, "training.lr_scaling=linear"),
+    "training.ema_warmup": (0.5, "training.ema=0.9"),
+    "data.classes": ("[a]", "objective.condition=class"),
+    "model.embedding_channels": (8, "objective.kind=flow"),
+    "objective.discriminator.groups": (4, "objective.discriminator.norm=group"),
+    "objective.condition_dropout": (0.2, "objective.condition=image"),
+    "objective.guidance": (2.0, "objective.condition=image"),
+    "objective.gamma": (3.0, "objective.weighting=min_snr"),
+    "objective.schedule": ("linear", "objective.prediction=v"),
+    **{f"objective.{name}": (1.5, "objective.prediction=edm") for name in checks.EDM},
 }
+LINEAR = ["model.block=modulated", "model.output_activation=linear"]
+FLOW, DIFFUSION = ([f"objective.kind={kind}", *LINEAR] for kind in ("flow", "diffusion"))
 SWITCHED_OFF = {
     "data.augment.crop_margin": SIGNALS,
     "data.background": SIGNALS,
     "data.resize": SIGNALS,
     "model.groups": ["model.norm=batch"],
     "optimizer.nesterov": ["optimizer.name=sgd"],
+    "data.classes": FLOW,
+    "model.embedding_channels": LINEAR,
+    "objective.discriminator.groups": ["objective.kind=adversarial"],
+    "objective.condition_dropout": DIFFUSION,
+    "objective.guidance": DIFFUSION,
+    "objective.gamma": FLOW,
+    "objective.schedule": DIFFUSION,
+    **{f"objective.{name}": [*DIFFUSION, "objective.prediction=v"] for name in checks.EDM},
 }
 
 

@@ -32,6 +32,8 @@ VARIANTS = (
     *({"data": {"source": source, **MONO}, "model": {"rank": 1}} for source in SIGNALS),
     *({"optimizer": name} for name in ("adam", "adamw", "sgd", "rmsprop", "lion", "lamb", "rectified_adam", "novograd", "lookahead")),
     {"model": "original"},
+    {"objective": "adversarial"},
+    *({"objective": kind, "model": {"block": "modulated", "output_activation": "linear"}} for kind in ("flow", "diffusion")),
 )
 FULL = [recipes.to_dict(recipes.read(BASE | variant)) for variant in VARIANTS]
 FREE = {item.path for item in every_key() if isinstance(item.key.kind, Arguments)}

@@ -59,6 +59,35 @@ def noisy(network):
     return Noisy({"model": network})
 
 
+def denoiser(condition: str):
+    """A small network with a noise level, and a class or a condition image."""
+    import keras
+
+    image = keras.Input((16, 16, 6 if condition == "image" else 3))
+    inputs = [image, keras.Input(())] + ([keras.Input(())] if condition == "class" else [])
+    x = keras.layers.Conv2D(8, 3, padding="same", name="first")(image)
+    for n, number in enumerate(inputs[1:]):
+        x = x + keras.layers.Dense(8, name=f"number{n}")(keras.layers.Reshape((1, 1, 1))(number))
+    x = keras.layers.Conv2D(3, 3, padding="same", dtype="float32", name="last")(keras.ops.tanh(x))
+    model = keras.Model(inputs, x)
+    model.classes = 3
+    rng = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(0, 0.2, variable.shape))
+    return model
+
+
+def goal_of(kind: str, args: dict):
+    from unetkit.build import OBJECTIVES
+    from unetkit.models import initialize, patch_gan
+
+    if kind == "adversarial":
+        judge = patch_gan((16, 16, 6), receptive_field=16, channels=4, spectral_norm=args.get("loss") == "hinge")
+        initialize(judge, 0)
+        return OBJECTIVES[kind](network(0.0, False), judge, **args)
+    return OBJECTIVES[kind](denoiser(args.get("condition", {"flow": "image"}.get(kind, "none"))), **args)
+
+
 def answer(asked: dict) -> None:
     backends.select(asked["backend"])
     from unetkit.build import dtype_policy
@@ -76,28 +105,44 @@ def answer(asked: dict) -> None:
     scope = devices.handle.scope() if asked["backend"] == "tensorflow" else contextlib.nullcontext()
     precision = asked.get("precision", "float32")
     with scope, dtype_policy(precision):
-        model = unet(asked["remat"]) if "remat" in asked else network(asked.get("dropout", 0.0), asked.get("batch_norm", False))
+        made = goal_of(*asked["objective"]) if "objective" in asked else None
+        model = (
+            made.networks["model"]
+            if made
+            else unet(asked["remat"])
+            if "remat" in asked
+            else network(asked.get("dropout", 0.0), asked.get("batch_norm", False))
+        )
         section = schema.AdamW(learning_rate=1e-2, schedule="cosine", warmup_images=16, weight_decay=0.01, clip_norm=0.5)
         if asked.get("sgd"):
             section = schema.Sgd(learning_rate=0.1)
         if asked.get("lookahead"):
             section = schema.Lookahead(inner="rectified_adam", learning_rate=1e-2, weight_decay=0.01, clip_norm=0.5, sync_period=2)
-        optimizer = make_optimizer(section, model.trainable_variables, batch=batch, images=batch * steps, precision=precision)
-        goal = noisy(model) if asked.get("noisy") else Translation(model, asked.get("loss", "l1"))
+        goal = made or (noisy(model) if asked.get("noisy") else Translation(model, asked.get("loss", "l1")))
+        optimizers = {
+            role: make_optimizer(section, net.trainable_variables, batch=batch, images=batch * steps, precision=precision)
+            for role, net in goal.networks.items()
+        }
     options = Options(
         seed=1,
         global_batch=batch,
         accumulate=asked.get("accumulate", 1),
         steps_per_call=per_call,
         ema=0.9,
+        ema_warmup=asked.get("ema_warmup"),
         jit=asked.get("jit", False),
         precision=precision,
     )
-    engine = Chosen(goal, {"model": optimizer}, options, devices.handle)
+    engine = Chosen(goal, optimizers, options, devices.handle)
     rng = np.random.default_rng(3)
     batches = [{name: rng.normal(0, 0.5, (batch, 16, 16, 3)).astype(np.float32) for name in ("input", "target")} for _ in range(steps)]
     for b in batches:
+        b["label"] = rng.integers(0, 3, batch).astype(np.float32)
         b["target"][-1] += 3.0  # most of the error in the last replica's share: a loss read from the first one would show
+    few = {name: value[:3] for name, value in batches[0].items()}
+    looked = {}
+    if "objective" in asked and asked.get("look", True):  # before training, while the weights are alike everywhere
+        looked = {"looked": engine.predict(few, numbers=range(3)), "measured": engine.measure(batches[0], range(batch))["loss"]}
     stop = asked.get("stop", steps)
     first = 0
     if "load" in asked:
@@ -113,9 +158,8 @@ def answer(asked: dict) -> None:
         losses += list(engine.run(batches[first : first + count], first)["loss"])
         first += count
     arrays = {f"{group}:{name}": value for group, named in engine.state().items() for name, value in named.items()}
-    prediction = engine.predict(batches[0]["input"][:3])
-    raw = engine.predict(batches[0]["input"][:3], average=False)
-    np.savez(asked["out"], loss=np.array(losses), steps=first, prediction=prediction, raw=raw, **arrays)
+    prediction, raw = (engine.predict(few, average, range(3)) for average in (True, False)) if asked.get("look", True) else (0, 0)
+    np.savez(asked["out"], loss=np.array(losses), steps=first, **looked, prediction=prediction, raw=raw, **arrays)
 
 
 if __name__ == "__main__":

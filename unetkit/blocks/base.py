@@ -192,11 +192,11 @@ class Block(PackableLayer):
 
     def call(self, x, training=None):
         if self.remat and training and not isinstance(x, keras.KerasTensor):
-            return recomputed(self, x, training)
+            return recomputed(self, (x,), training)
         return super().call(x, training)
 
-    def on_image(self, x, training):
-        y = self.transform(x, training)
+    def on_image(self, x, training, **given):
+        y = self.transform(x, training, **given)
         self.expect("transform", x, y, (*x.shape[:-1], self.channels))
         if self.residual == "add":
             return self.shortcut(x) + y

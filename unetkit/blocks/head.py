@@ -22,6 +22,7 @@ class Head(PackableLayer):
         channels: channels of the output.
         activation: tanh, or linear.
         rank: spatial axes: 2 for images, 1 for signals (b, w, c).
+        zero_init: whether its kernel starts at zero, and so the network's output.
         layout: how the input is packed (None: it is an image); the output is packed in the same block.
 
     Call arguments:
@@ -31,14 +32,17 @@ class Head(PackableLayer):
         (b, h, w, channels), float32
     """
 
-    def __init__(self, channels: int, activation: str = "tanh", rank: int = 2, dtype="float32", **kwargs):
+    def __init__(self, channels: int, activation: str = "tanh", rank: int = 2, zero_init: bool = False, dtype="float32", **kwargs):
         super().__init__(dtype=dtype, **kwargs)
         if self.compute_dtype != "float32":
             raise UserError(f"Head: dtype={dtype!r}: the head computes in float32 whatever the policy of the rest; leave dtype out.")
         self.channels = checks.count("Head", "channels", channels)
         self.activation = checks.choice("Head", "activation", activation, ACTIVATIONS)
         self.rank = check_rank("Head", rank)
-        self.conv = self.of_rank.conv(self.channels, 1, activation=self.activation, name="conv", dtype=self.dtype_policy)
+        self.zero_init = zero_init
+        kernel = "zeros" if zero_init else "glorot_uniform"
+        settings = {"activation": self.activation, "kernel_initializer": kernel, "dtype": self.dtype_policy}
+        self.conv = self.of_rank.conv(self.channels, 1, name="conv", **settings)
 
     packed_method = "on_packed"
 
@@ -50,4 +54,9 @@ class Head(PackableLayer):
         return packed.activate(self.conv.activation, self.activation, x)
 
     def get_config(self):
-        return super().get_config() | {"channels": self.channels, "activation": self.activation, "rank": self.rank}
+        return super().get_config() | {
+            "channels": self.channels,
+            "activation": self.activation,
+            "rank": self.rank,
+            "zero_init": self.zero_init,
+        }

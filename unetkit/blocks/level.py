@@ -9,6 +9,7 @@ from unetkit.blocks import checks, packed
 from unetkit.blocks.attention import SelfAttention
 from unetkit.blocks.base import TracedLayer
 from unetkit.blocks.lookup import accepted_arguments, find_class, name_of, refuse_unloaded_code
+from unetkit.blocks.modulated import ConditionedBlock
 from unetkit.blocks.packed import Packed
 from unetkit.blocks.packing import Layout
 from unetkit.errors import UserError
@@ -29,6 +30,7 @@ class Level(TracedLayer):
 
     Call arguments:
         x: (b, h, w, c)
+        embedding: (b, e), for blocks that are a `ConditionedBlock` with `embedding_channels` in `block_args`.
 
     Returns:
         (b, h, w, channels), more channels where the blocks concatenate.
@@ -54,6 +56,7 @@ class Level(TracedLayer):
         self.block_args = dict(block_args or {})
         self.attention = attention
         self.attention_args = dict(attention_args or {})
+        self.embedding_channels = self.block_args.get("embedding_channels")
         self.out_layout = self.layout
         self.stack = [self.make_block(block_class, f"block{number}") for number in range(self.blocks)]
         if self.attention:
@@ -78,16 +81,26 @@ class Level(TracedLayer):
         self.out_layout = dataclasses.replace(self.layout, parts=parts if packs else (sum(parts),))
         return made
 
-    def call(self, x, training=None):
+    def trace(self, input_shape) -> keras.KerasTensor:
+        x = keras.KerasTensor(tuple(input_shape), dtype=self.compute_dtype)
+        if self.embedding_channels is None:
+            return self.call(x)
+        return self.call(x, keras.KerasTensor((input_shape[0], self.embedding_channels), dtype=self.compute_dtype))
+
+    def call(self, x, embedding=None, training=None):
+        def run(layer, x):
+            given = () if embedding is None or not isinstance(layer, ConditionedBlock) else (embedding,)
+            return layer(x, *given, training=training)
+
         if self.layout is None:
             for layer in self.stack:
-                x = layer(x, training=training)
+                x = run(layer, x)
             return x
         x = Packed(x, self.layout)
         for layer in self.stack:
             given = getattr(layer, "layout", None)
             if given is None:
-                x = packed.pack(layer(packed.unpack(x), training=training), self.layout.block)
+                x = packed.pack(run(layer, packed.unpack(x)), self.layout.block)
             else:
                 x = Packed(layer(x.array, training=training), dataclasses.replace(given, parts=layer.out_parts(given.parts)))
         return x.array

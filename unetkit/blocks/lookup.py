@@ -7,12 +7,13 @@ import sys
 from unetkit.blocks.base import Block, Downsample, Upsample
 from unetkit.blocks.checks import did_you_mean
 from unetkit.blocks.conv import ConvBlock
-from unetkit.blocks.resample import MaxPool, NearestConv, StridedConv, TransposedConv
+from unetkit.blocks.modulated import ModulatedBlock
+from unetkit.blocks.resample import BilinearConv, MaxPool, NearestConv, StridedConv, TransposedConv
 from unetkit.errors import UserError
 
-BLOCKS = {"conv": ConvBlock}
+BLOCKS = {"conv": ConvBlock, "modulated": ModulatedBlock}
 DOWNSAMPLERS = {"max_pool": MaxPool, "strided_conv": StridedConv}
-UPSAMPLERS = {"transposed_conv": TransposedConv, "nearest_conv": NearestConv}
+UPSAMPLERS = {"transposed_conv": TransposedConv, "nearest_conv": NearestConv, "bilinear_conv": BilinearConv}
 KINDS = {"block": (BLOCKS, Block), "down": (DOWNSAMPLERS, Downsample), "up": (UPSAMPLERS, Upsample)}
 
 

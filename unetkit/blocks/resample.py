@@ -1,6 +1,7 @@
-"""The shipped ways between levels: max-pool or strided convolution down, transposed or nearest-and-plain convolution up."""
+"""The shipped ways between levels: max-pool or strided convolution down; transposed, or enlarging and plain convolution up."""
 
 import keras
+from keras import ops
 
 from unetkit.blocks import packed
 from unetkit.blocks.base import Downsample, Upsample
@@ -74,3 +75,33 @@ class NearestConv(Upsample):
 
     def resize_packed(self, x: Packed) -> Packed:
         return packed.nearest_convolve(self.conv, x, self.out_block, self.activate_packed)
+
+
+@keras.saving.register_keras_serializable("unetkit")
+class BilinearConv(Upsample):
+    """Bilinear enlargement, a convolution, then the activation. Arguments as `Upsample`.
+
+    Against checkerboards (Odena et al. 2016, "Deconvolution and Checkerboard Artifacts"): every pixel is made from the same
+    sum of weights, and neighbours are blended before the convolution. A pixel is 3/4 of the one it lies in and 1/4 of the
+    nearer neighbour, per axis; the rim repeats.
+    """
+
+    def __init__(self, channels: int, kernel_size: int = 3, **settings):
+        super().__init__(channels, kernel_size, **settings)
+        self.conv = self.of_rank.conv(self.channels, self.kernel_size, padding="same", name="conv", dtype=self.dtype_policy)
+
+    def resize(self, x):
+        for axis in range(1, self.rank + 1):
+            x = double_bilinearly(x, axis)
+        return self.conv(x)
+
+
+def double_bilinearly(x, axis: int):
+    """Twice as many pixels along one axis, half-pixel centres: (..., n, ...) -> (..., 2n, ...)."""
+    n = x.shape[axis]
+    before = [slice(None)] * axis
+    first, last = x[(*before, slice(0, 1))], x[(*before, slice(n - 1, n))]
+    left = ops.concatenate([first, x[(*before, slice(0, n - 1))]], axis=axis)
+    right = ops.concatenate([x[(*before, slice(1, n))], last], axis=axis)
+    both = ops.stack([0.25 * left + 0.75 * x, 0.75 * x + 0.25 * right], axis=axis + 1)
+    return ops.reshape(both, (-1, *x.shape[1:axis], 2 * n, *x.shape[axis + 1 :]))

@@ -22,12 +22,13 @@ def register(commands: Commands) -> None:
         commands,
         "generate",
         generate,
-        "send images or WAV files of any size through a trained run",
+        "send images or WAV files of any size through a trained run, or let it make pictures from noise",
         "unetkit generate runs/emoji sketches --out pictures",
     )
     parser.add_argument("run", metavar="RUN", help="the run folder, or a bundle that export wrote")
-    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="image (or WAV) files and folders of them")
+    parser.add_argument("inputs", metavar="INPUT", nargs="*", help="image (or WAV) files and folders of them")
     parser.add_argument("--out", metavar="DIR", required=True, help="where the pictures go")
+    add_sampling(parser)
     parser.add_argument(
         "--depth", type=int, choices=(8, 16, 24, 32), help="bits per channel (default: 8 for pictures, 16 for sound, where 32 are float)"
     )
@@ -91,6 +92,17 @@ def export(args: argparse.Namespace) -> int:
     return 0
 
 
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """How runs of flow and diffusion make pictures."""
+    parser.add_argument(
+        "--count", metavar="N", type=count, help="flow, diffusion: how many pictures to make, of a run that takes no images"
+    )
+    parser.add_argument("--class", metavar="NAME", dest="label", help="flow, diffusion: the class of all pictures (default: all in turn)")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="flow, diffusion: of the noise they begin with (default: 0)")
+    parser.add_argument("--steps", metavar="N", type=count, help="flow, diffusion: steps per picture (default: the recipe's)")
+    parser.add_argument("--guidance", metavar="G", type=float, help="flow, diffusion: towards the condition (default: the recipe's)")
+
+
 def add_no_recompile(parser: argparse.ArgumentParser) -> None:
     """`--no-recompile`."""
     parser.add_argument("--no-recompile", action="store_true", help="exit 3 where a step is compiled a second time")
@@ -134,13 +146,32 @@ def train(args: argparse.Namespace) -> int:
 
 
 def generate(args: argparse.Namespace) -> int:
-    """Writes one picture for each input image."""
+    """Writes one picture for each input image, or as many as are asked for."""
     if args.allow_code:
         import_from_here()
-    from unetkit.inference import generate
+    from unetkit.inference import draw, generate
 
+    if bool(args.inputs) == (args.count is not None):
+        raise UserError("name INPUT images to work on, or with --count N how many pictures to make from noise; one of the two")
+    if args.seed < 0:
+        raise UserError(f"--seed: {args.seed} is negative; use 0 or more")
+    sampling = {"seed": args.seed, "steps": args.steps, "guidance": args.guidance}
+    if args.label is not None and args.count is None:
+        raise UserError("--class: it is said of pictures made by --count; leave it out")
+    if args.count is not None:
+        draw(
+            args.run,
+            args.count,
+            args.out,
+            label=args.label,
+            **sampling,
+            depth=args.depth or 8,
+            batch=args.tiles_at_once,
+            allow_code=args.allow_code,
+        )
+        return 0
     flags = {name: getattr(args, name) for name in ("depth", "enlarged", "allow_code", "no_recompile")}
-    generate(args.run, args.inputs, args.out, **flags, **cut(args))
+    generate(args.run, args.inputs, args.out, **flags, **sampling, **cut(args))
     return 0
 
 

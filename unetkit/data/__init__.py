@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from unetkit.data.check import Report, report
+from unetkit.data.classes import class_numbers, class_problems
 from unetkit.data.image_samples import ImageSamples
 from unetkit.data.items import Survey
 from unetkit.data.loader import Batches, Pass
@@ -44,8 +45,9 @@ def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
         UserError: every problem at once, with the first few names each; also where `cache: memory` does not fit.
     """
     found = survey(data, full=data.on_bad == "skip")
-    if found.problems:
-        raise UserError("\n".join(found.problems))
+    problems = [*found.problems, *class_problems(data, found.items)]
+    if problems:
+        raise UserError("\n".join(problems))
     facts = report(data, found)
     if facts.problems:
         raise UserError("\n".join(facts.problems))
@@ -54,7 +56,8 @@ def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
     sides = []
     for kind, numbers in (("train", training), ("validation", held)):
         names = tuple(found.items[number].name for number in numbers)
-        sides.append(Split(kind, names, samples(kind, names, numbers, seed), data, seed))
+        labels = class_numbers(data, [found.items[number] for number in numbers])
+        sides.append(Split(kind, names, samples(kind, names, numbers, seed), data, seed, labels))
     return Dataset(*sides, facts)
 
 

@@ -35,12 +35,21 @@ class Batches(Iterator[Batch]):
         stop: number after the last sample; the last batch is filled up with repeats of it. None: endless.
         workers: threads.
         ahead: batches made beyond the one in use.
+        label: number of a sample -> its class, which becomes `label`, (b,) float32. None: there is none.
     """
 
     def __init__(
-        self, fill: Fill, shapes: dict[str, tuple[int, ...]], batch: int, start: int, stop: int | None, workers: int, ahead: int
+        self,
+        fill: Fill,
+        shapes: dict[str, tuple[int, ...]],
+        batch: int,
+        start: int,
+        stop: int | None,
+        workers: int,
+        ahead: int,
+        label: Callable[[int], int] | None = None,
     ) -> None:
-        self.batch, self.wait_seconds = batch, 0.0
+        self.batch, self.wait_seconds, self._label = batch, 0.0, label
         self._fill, self._shapes, self._next, self._stop, self._workers = fill, shapes, start, stop, workers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="unetkit-data")
         self._closed = threading.Event()
@@ -53,6 +62,8 @@ class Batches(Iterator[Batch]):
         if self._stop is not None and self._next >= self._stop:
             return
         arrays = {name: np.empty((self.batch, *shape), np.float32) for name, shape in self._shapes.items()}
+        if self._label:
+            arrays["label"] = np.empty(self.batch, np.float32)
         bounds = np.linspace(0, self.batch, min(self._workers, self.batch) + 1).astype(int).tolist()
         runs = [self._pool.submit(self._rows, arrays, self._next, *run) for run in itertools.pairwise(bounds)]
         self._ahead.append((arrays, runs))
@@ -64,6 +75,8 @@ class Batches(Iterator[Batch]):
                 return
             number = first + row if self._stop is None else min(first + row, self._stop - 1)
             self._fill(number, arrays["input"][row], arrays["target"][row])
+            if self._label:
+                arrays["label"][row] = self._label(number)
 
     def __next__(self) -> Batch:
         if self._closed.is_set() or not self._ahead:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -61,11 +62,14 @@ class Samples(Protocol):
 
 
 class Split:
-    """One side of the data. Arrays are float32 in [-1, 1]: input (h, w, ci) or (w, ci), target the same with co."""
+    """One side of the data. Arrays are float32 in [-1, 1]: input (h, w, ci) or (w, ci), target the same with co, label () a class."""
 
-    def __init__(self, kind: str, names: tuple[str, ...], samples: Samples, data: schema.Data, seed: int) -> None:
+    def __init__(
+        self, kind: str, names: tuple[str, ...], samples: Samples, data: schema.Data, seed: int, labels: Sequence[int] = ()
+    ) -> None:
         self.kind, self.names, self.shapes = kind, names, samples.shapes
         self._samples, self._data = samples, data
+        self._labels = labels
         self._order = Order(len(names), seed)
         self._workers = threads(data.workers)
 
@@ -86,7 +90,7 @@ class Split:
         def fill(k: int, first: np.ndarray, second: np.ndarray) -> None:
             self._sample(k, augment, epoch_shuffle, first, second)
 
-        return self._batches(fill, batch, start, None, ahead)
+        return self._batches(fill, batch, start, None, ahead, lambda k: self._labels[self._order.index(k, epoch_shuffle)])
 
     def every(self, batch: int) -> Pass:
         """Once over all items, unaugmented, in the order of `names`: (batch, how many of its samples are real).
@@ -94,19 +98,19 @@ class Split:
         The last batch is filled up with repeats of its last sample. What a task draws depends on the item's name
         alone, so that the numbers of different runs, seeds and epochs compare.
         """
-        return Pass(self._batches(self._samples.plain, batch, 0, len(self), None), len(self))
+        return Pass(self._batches(self._samples.plain, batch, 0, len(self), None, lambda i: self._labels[i]), len(self))
 
     def sample(self, k: int, augment: bool = True, epoch_shuffle: bool = True) -> Batch:
         """Sample k of `batches`, alone: without the batch axis."""
         arrays = self._empty()
         self._sample(k, augment, epoch_shuffle, arrays["input"], arrays["target"])
-        return arrays
+        return arrays | self._label(self._order.index(k, epoch_shuffle))
 
     def pair(self, i: int) -> Batch:
         """Item i of `every`, alone: without the batch axis."""
         arrays = self._empty()
         self._samples.plain(i, arrays["input"], arrays["target"])
-        return arrays
+        return arrays | self._label(i)
 
     def remedy(self) -> str:
         """What to change when training waits for this split."""
@@ -119,14 +123,17 @@ class Split:
             ]
         )
 
+    def _label(self, i: int) -> Batch:
+        return {"label": np.float32(self._labels[i])} if self._labels else {}
+
     def _empty(self) -> Batch:
         return {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
 
-    def _batches(self, fill: Fill, batch: int, start: int, stop: int | None, ahead: int | None) -> Batches:
+    def _batches(self, fill: Fill, batch: int, start: int, stop: int | None, ahead: int | None, label: Callable[[int], int]) -> Batches:
         each = sum(4 * batch * math.prod(shape) for shape in self.shapes.values())
         ahead = default_ahead(each) if ahead is None else ahead
         memory.require((ahead + 1) * each, f"reading {ahead} batches of {batch:,} ahead", "use a smaller training.batch or data.size")
-        return Batches(fill, self.shapes, batch, start, stop, self._workers, ahead)
+        return Batches(fill, self.shapes, batch, start, stop, self._workers, ahead, label if self._labels else None)
 
     def _sample(self, k: int, augment: bool, shuffle: bool, first: np.ndarray, second: np.ndarray) -> None:
         self._samples.drawn(self._order.index(k, shuffle), k, augment, first, second)

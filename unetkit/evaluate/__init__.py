@@ -2,6 +2,6 @@
 
 from unetkit.evaluate.comparison import compare
 from unetkit.evaluate.features import KerasFeatures, Pyramid
-from unetkit.evaluate.score import NotFinite, baselines, evaluate, score
+from unetkit.evaluate.score import NotFinite, baselines, evaluate, score, score_loss
 
-__all__ = ["KerasFeatures", "NotFinite", "Pyramid", "baselines", "compare", "evaluate", "score"]
+__all__ = ["KerasFeatures", "NotFinite", "Pyramid", "baselines", "compare", "evaluate", "score", "score_loss"]

@@ -52,6 +52,22 @@ def score(predict: Predict, split: Split, batch: int) -> dict[str, float]:
     return score_all({"": predict}, split, batch)[""]
 
 
+def score_loss(measure: Callable[[dict[str, np.ndarray], np.ndarray], dict[str, np.ndarray]], split: Split, batch: int) -> dict[str, float]:
+    """{"loss"}: the objective's mean loss over all samples of a split, each counted once and with noise of its own number.
+
+    Args:
+        measure: (batch of arrays, (batch,) sample numbers) -> name -> (batch,), `loss` among them.
+        split: inputs and targets in [-1, 1].
+        batch: samples per call of `measure`.
+    """
+    done, total = 0, 0.0
+    for arrays, real in split.every(batch):
+        numbers = np.minimum(np.arange(done, done + batch), len(split) - 1)
+        total += float(np.sum(measure(arrays, numbers)["loss"][:real], dtype=np.float64))
+        done += real
+    return {"loss": total / len(split)}
+
+
 def evaluate(predict: Predict, dataset: Dataset, batch: int, show: Callable[[int], None] = lambda done: None) -> dict[str, Any]:
     """Metrics over all validation images or signals, beside the trivial answers; `show` is told how many are done.
 

@@ -2,9 +2,10 @@
 
 from unetkit.inference.borders import seams
 from unetkit.inference.bundle import export
+from unetkit.inference.drawing import draw
 from unetkit.inference.evaluation import evaluate_run
 from unetkit.inference.generating import generate
 from unetkit.inference.opening import open_run
 from unetkit.inference.tiled import Tiled
 
-__all__ = ["Tiled", "evaluate_run", "export", "generate", "open_run", "seams"]
+__all__ = ["Tiled", "draw", "evaluate_run", "export", "generate", "open_run", "seams"]

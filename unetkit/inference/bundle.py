@@ -18,7 +18,9 @@ from unetkit.inference.fixed import Fixed, Receptive
 from unetkit.inference.maker import Maker, check_tile, enlargement, refuse_enlarged
 from unetkit.inference.media import Medium, Pictures, sounds
 from unetkit.inference.opening import open_run
+from unetkit.inference.sampling import is_sampled
 from unetkit.inference.tiled import Tiled
+from unetkit.runs.names import MODEL
 
 DESCRIPTION = "bundle.json"
 
@@ -62,6 +64,12 @@ def export(
     runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
     recipe = recipes.read(opened.recipe)
     check_tile(tile, recipe.model)
+    if is_sampled(recipe):
+        steps, kind = recipe.objective.sampler_steps, recipe.objective.kind
+        raise UserError(
+            f"{run} makes each picture in {steps} steps of a sampler (objective {kind}), and a bundle holds one that needs only one "
+            f"pass. Use the run itself, unetkit generate {run}, or its network, {opened.path / MODEL}"
+        )
     if chosen.engine:
         _choose(chosen.engine, format)
     restored = open_run(run, allow_code=allow_code, average=average)

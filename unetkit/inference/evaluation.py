@@ -11,9 +11,11 @@ import numpy as np
 from rich.table import Table
 
 from unetkit.data import open_dataset
+from unetkit.errors import UserError
 from unetkit.evaluate import evaluate
 from unetkit.inference.borders import seams
 from unetkit.inference.opening import open_run
+from unetkit.inference.sampling import fixed, is_sampled
 from unetkit.inference.tiled import Tiled
 from unetkit.progress import Count
 from unetkit.tables import as_text
@@ -36,21 +38,32 @@ def evaluate_run(run: str | Path, *, allow_code: bool = False, progress: bool = 
     """L1, PSNR and SSIM of a run's best weights over all its validation images, beside the trivial answers; L1, PSNR and SNR of signals.
 
     Returns:
-        As `unetkit.evaluate.evaluate`, {images, l1, psnr, ssim, baselines}, and `seams` as of `tile_seams`.
+        As `unetkit.evaluate.evaluate`, {images, l1, psnr, ssim, baselines}, and `seams` as of `tile_seams` (not for flow and
+        diffusion, whose pictures are judged at the recipe's steps, all from the same noise).
 
     Raises:
-        UserError: not a run folder, code is named in it and not allowed, or its data cannot be opened.
+        UserError: not a run folder, code is named in it and not allowed, its data cannot be opened, or its pictures are made
+            from noise alone.
         WorkError: an output is not finite.
     """
     restored = open_run(run, allow_code=allow_code)
     recipe = restored.recipe
+    if is_sampled(recipe) and recipe.objective.condition != "image":
+        raise UserError(
+            f"{run} makes its pictures from noise, so no truth belongs to one of them. Compare many with true ones: unetkit generate {run} "
+            "--count 2000 --out made, then unetkit compare TRUE_IMAGES made"
+        )
     from unetkit.compiled import compiled  # imports Keras, whose backend was chosen just now
 
     at_once = max(1, recipe.training.batch // recipe.training.accumulate)
     dataset = open_dataset(recipe.data, recipe.seed)
-    network = restored.network()
+    sampled = is_sampled(recipe)
+    network = None if sampled else restored.network()
+    predict = fixed(restored, None, at_once, recipe.seed).run if sampled else compiled(network)
     with contextlib.closing(Count(len(dataset.validation), progress)) as count:
-        figures = evaluate(compiled(network), dataset, at_once, count.done)
+        figures = evaluate(predict, dataset, at_once, count.done)
+    if network is None:
+        return figures
     return figures | {"seams": tile_seams(restored, network, dataset.validation.pair(0)["input"])}
 
 
@@ -85,6 +98,8 @@ def table(figures: dict[str, Any]) -> str:
         made.add_column(title, justify="right")
     for name, of in rows.items():
         made.add_row(name, *(form.format(of[metric]) for metric, (_, form) in shown.items()))
+    if "seams" not in figures:
+        return as_text(made)
     cut = figures["seams"]
     tile = " x ".join(map(str, cut["tile"]))
     seen = f"tiles of {tile}, window {cut['window']}: error at their borders over the error between them {cut['ratio']:.2f} "

@@ -23,8 +23,13 @@ def fix(model: keras.Model, tile: int | Sequence[int] | None, batch: int | None)
     sides = _tile(model, tile)
     found = receptive(model, sides)
     _check_grid(sides, found.stride)
-    at_once = batch or max(1, _pixels_at_once() // math.prod(sides))
+    at_once = batch or rows_at_once(sides)
     return Fixed(compiled(model), at_once, sides, model.input_shape[-1], model.output_shape[-1], found)
+
+
+def rows_at_once(sides: Sequence[int]) -> int:
+    """How many images of these sides suit the device of this process."""
+    return max(1, _pixels_at_once() // math.prod(sides))
 
 
 def _pixels_at_once() -> int:

@@ -33,6 +33,8 @@ def generate(
     allow_code: bool = False,
     no_recompile: bool = False,
     progress: bool = True,
+    seed: int = 0,
+    **sampling: float | str | None,
 ) -> list[Path]:
     """Sends images of any size through a run's best weights and writes a PNG of the same size for each; of sound, WAV files.
 
@@ -51,6 +53,8 @@ def generate(
         allow_code: trust the code that the run's recipe names.
         no_recompile: stop with a LimitError where the network is compiled a second time.
         progress: whether to show rate and time left (where it takes more than two seconds), and the outcome.
+        seed: of the noise that pictures begin with, for runs of flow and diffusion.
+        **sampling: `steps`, `guidance` and `sampler` in place of the recipe's, for those runs.
 
     Returns:
         The pictures, in the order of the inputs, with those that an interrupted call had made.
@@ -63,9 +67,11 @@ def generate(
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; name a folder to write to")
     if bundle.is_bundle(run):
+        if named := [f"--{name}" for name, value in sampling.items() if value is not None]:
+            raise UserError(f"{' and '.join(named)}: {run} is a bundle, whose network makes a picture in one pass; leave it out")
         maker = bundle.open_bundle(run, depth=depth, enlarged=enlarged, allow_code=allow_code)
     else:
-        maker = open_maker(run, depth=depth, enlarged=enlarged, allow_code=allow_code)
+        maker = open_maker(run, depth=depth, enlarged=enlarged, allow_code=allow_code, seed=seed, sampling=sampling)
     planned = plan(inputs, out, maker.medium)
     maker.prepare(tile=tile, overlap=overlap, window=window, batch=batch)
     ledger = Ledger(out, maker.settings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from unetkit import runs, shapes
 from unetkit.errors import UserError
 from unetkit.inference.media import Medium, Pictures, sounds
 from unetkit.inference.opening import open_run
+from unetkit.inference.sampling import changed, fixed, is_sampled
 from unetkit.inference.tiled import Tiled
 from unetkit.recipe import schema
 from unetkit.recipe.checks import halvings
@@ -46,21 +48,31 @@ class Maker:
         self.settings = {"network": network, "medium": repr(self.medium), **cut}
 
 
-def open_maker(run: str | Path, *, depth: int | None, enlarged: bool, allow_code: bool) -> Maker:
+def open_maker(
+    run: str | Path, *, depth: int | None, enlarged: bool, allow_code: bool, seed: int = 0, sampling: Mapping[str, Any] | None = None
+) -> Maker:
     """Opens a run folder to make files with. Its network is opened by `prepare`, when the inputs are known to be there.
 
+    Args:
+        seed: of the noise, where pictures begin with noise.
+        sampling: see `unetkit.inference.sampling.changed`.
+
     Raises:
-        UserError: not a run, or code is named in it and not allowed.
+        UserError: not a run, or code is named in it and not allowed; or its pictures are made of nothing but noise.
     """
     opened = runs.read(run)
     runs.require_code_allowed(opened.recipe, opened.path, allow_code=allow_code)
-    recipe = recipes.read(opened.recipe)
+    recipe = changed(recipes.read(opened.recipe), **(sampling or {}))
     data = recipe.data
+    if is_sampled(recipe) and recipe.objective.condition != "image":
+        raise UserError(f"{run} makes its pictures from noise and takes no images; try: unetkit generate {run} --count 64 --out pictures")
     refuse_enlarged(enlarged, enlargement(data))
 
     def make(tile: int | Sequence[int] | None, **cut: Any) -> tuple[Tiled, str]:
         check_tile(tile, recipe.model)
-        restored = open_run(run, allow_code=allow_code)
+        restored = dataclasses.replace(open_run(run, allow_code=allow_code), recipe=recipe)
+        if is_sampled(recipe):
+            return Tiled(fixed(restored, tile, cut.pop("batch"), seed), **cut), f"{restored.fingerprint} seed {seed}"
         return Tiled(restored.network(tile), **cut), restored.fingerprint
 
     if data.source.rank == 1:

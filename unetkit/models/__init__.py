@@ -2,7 +2,8 @@
 
 from unetkit.models.initial import initialize
 from unetkit.models.original import load_original_weights, original_unet
+from unetkit.models.patchgan import patch_gan
 from unetkit.models.spec import LevelSpec
 from unetkit.models.unet import UNet
 
-__all__ = ["LevelSpec", "UNet", "initialize", "load_original_weights", "original_unet"]
+__all__ = ["LevelSpec", "UNet", "initialize", "load_original_weights", "original_unet", "patch_gan"]

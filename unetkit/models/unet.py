@@ -6,10 +6,14 @@ from typing import Any
 import keras
 
 from unetkit.blocks import checks
+from unetkit.blocks.activation import activation_function
 from unetkit.blocks.conversion import Pack, Unpack
+from unetkit.blocks.embedding import ClassEmbedding, TimeEmbedding
 from unetkit.blocks.head import Head
 from unetkit.blocks.level import Level
 from unetkit.blocks.lookup import find_class, name_of, refuse_unloaded_code
+from unetkit.blocks.modulated import ConditionedBlock
+from unetkit.blocks.norm import make_norm
 from unetkit.blocks.packing import Layout
 from unetkit.errors import UserError
 from unetkit.models.packing import convert, read_packing, resample
@@ -26,6 +30,9 @@ class UNet(keras.Model):
     Weights are named by place, `down_0/block0/conv1/kernel`, `downsample_0/...`, `bottom/...`, `upsample_0/...`, `up_0/...`,
     `head/...`, with levels counted from the full resolution, so the names do not depend on the size of the image.
 
+    With `time`, its inputs are a list: the image, the noise level (b,), and with `classes` the class (b,), whose embedding goes
+    to every block; `classes` itself stands for "no class".
+
     ```python
     model = UNet((64, 64, 3), levels=(16, 32, {"channels": 64, "attention": True}))
     model.compile("adam", "mae")
@@ -35,7 +42,7 @@ class UNet(keras.Model):
         input_shape: (height, width, channels), or (width, channels); every side must halve once per level but the last.
         output_channels: channels of the output (None: those of the input).
         levels: outermost first, the last one is the bottom: channels, or a mapping of `LevelSpec`'s fields.
-        block: `conv`, `package.module:Class`, or a subclass of `unetkit.blocks.Block`.
+        block: `conv`, `modulated` (for embeddings), `package.module:Class`, or a subclass of `unetkit.blocks.Block`.
         block_args: further arguments of your own block.
         blocks: blocks per level and side.
         kernel_size: odd side of the blocks' convolutions, in pixels.
@@ -47,10 +54,16 @@ class UNet(keras.Model):
         residual: none, add or concat: what a block does with its input.
         dropout: rate between the convolutions of the bottom's blocks.
         down: max_pool or strided_conv, or a `Downsample` of your own.
-        up: transposed_conv or nearest_conv, or an `Upsample` of your own.
+        up: transposed_conv, nearest_conv or bilinear_conv, or an `Upsample` of your own.
         up_kernel_size: kernel of the up-sampler's convolution.
         heads: attention heads.
         output_activation: tanh or linear; the head is float32 under every policy.
+        time: whether there is an input for the noise level. The blocks must take an embedding: `modulated`, or your own
+            subclass of `unetkit.blocks.ConditionedBlock`.
+        classes: number of classes (0: no such input).
+        embedding_channels: channels of the embedding (None: four times the first level's).
+        head_norm: norm and activation before the head, for blocks that end in a sum.
+        zero_init: the head's kernel starts at zero.
         packing: pixels (rows, columns) that a level keeps together in the lanes of a TPU, outermost level first, as
             `((2, 4), (1, 2))`; levels left out are plain. The same network, weights and numbers, in another layout
             (docs/lane-packing.md). A level that a block does not divide stays plain, with a warning.
@@ -82,6 +95,11 @@ class UNet(keras.Model):
         up_kernel_size: int = 3,
         heads: int = 4,
         output_activation: str = "tanh",
+        time: bool = False,
+        classes: int = 0,
+        embedding_channels: int | None = None,
+        head_norm: bool = False,
+        zero_init: bool = False,
         packing: tuple[tuple[int, ...], ...] = (),
         name: str = "unet",
         dtype=None,
@@ -96,6 +114,13 @@ class UNet(keras.Model):
         packs = read_packing(packing, input_shape, len(specs))
         checks.share("UNet", "dropout", dropout)
         block, down, up = find_class("block", block), find_class("down", down), find_class("up", up)
+        embedded = time or classes > 0
+        if embedded and not issubclass(block, ConditionedBlock):
+            raise UserError(
+                f"UNet: block={name_of('block', block)!r} takes no embedding, which a network with a noise level or classes has: use "
+                "modulated, or a subclass of unetkit.blocks.ConditionedBlock."
+            )
+        width = embedding_channels or 4 * specs[0].channels
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         rank = len(input_shape) - 1
         settings = {
@@ -107,6 +132,8 @@ class UNet(keras.Model):
             "residual": residual,
             "rank": rank,
         }
+        if issubclass(block, ConditionedBlock):
+            settings["embedding_channels"] = width if embedded else None
         for argument in block_args or {}:
             if argument in settings or argument in ("channels", "norm", "dropout"):
                 raise UserError(f"UNet: block_args: {argument} is set by the model's own {argument} or by its levels.")
@@ -133,28 +160,41 @@ class UNet(keras.Model):
 
         # --- Functional model
         image = keras.Input(input_shape, name="image")
+        inputs, embeddings = [image], []
+        if time:
+            inputs.append(keras.Input((), name="time"))
+            embeddings.append(TimeEmbedding(width, name="embed_time")(inputs[-1]))
+        if classes:
+            inputs.append(keras.Input((), name="label"))
+            embeddings.append(ClassEmbedding(classes, width, name="embed_class")(inputs[-1]))
+        embedding = embeddings[:1] if len(embeddings) < 2 else [keras.layers.Add(name="embedding", dtype="float32")(embeddings)]
         skips = []
         x, layout = convert(image, None, packs[0], "image", policy)
         first = x
         for n, spec in enumerate(outer):
             here = level(f"down_{n}", spec, 0.0, layout)
-            x = here(x)
+            x = here(x, *embedding)
             skips.append((x, here.out_layout))
             x, layout = resample(down, x, here.out_layout, packs[n + 1], f"downsample_{n}", channels=spec.channels, **sampler)
         here = level("bottom", bottom, dropout, layout)
-        x, layout = here(x), here.out_layout
+        x, layout = here(x, *embedding), here.out_layout
         for n, spec in reversed(list(enumerate(outer))):
             x, layout = resample(up, x, layout, packs[n], f"upsample_{n}", channels=spec.channels, **up_args, **sampler)
             skip, skip_layout = skips[n]
             x = keras.layers.Concatenate(name=f"join_{n}", dtype=policy)([skip, x])
             layout = layout and Layout(layout.block, skip_layout.parts + layout.parts)
             here = level(f"up_{n}", spec, 0.0, layout)
-            x, layout = here(x), here.out_layout
-        output = Head(output_channels or input_shape[-1], activation=output_activation, rank=rank, layout=layout, name="head")(x)
-        inner = (first, output) if packs[0] else None
+            x, layout = here(x, *embedding), here.out_layout
+        if head_norm:
+            x, layout = convert(x, layout, None, "before_head", policy)
+            x = make_norm(norm, groups, name="head_norm", dtype=policy)(x)
+            x = activation_function("UNet", activation, negative_slope)(x)
+        head = {"activation": output_activation, "rank": rank, "zero_init": zero_init}
+        output = Head(output_channels or input_shape[-1], **head, layout=layout, name="head")(x)
+        inner = (first, output) if packs[0] and layout is not None and not embedded else None
         if layout is not None:
             output = Unpack(Layout(layout.block, (output_channels or input_shape[-1],)), name="unpack_image", dtype="float32")(output)
-        super().__init__(inputs=image, outputs=output, name=name)
+        super().__init__(inputs=inputs if embedded else image, outputs=output, name=name)
 
         self._inner = inner
 
@@ -178,6 +218,11 @@ class UNet(keras.Model):
         self.up_kernel_size = up_kernel_size
         self.heads = heads
         self.output_activation = output_activation
+        self.time = time
+        self.classes = classes
+        self.embedding_channels = embedding_channels
+        self.head_norm = head_norm
+        self.zero_init = zero_init
         self.packing = tuple(tuple(block) for block in packing)
 
     def packed_view(self) -> tuple[keras.Model, Pack] | None:
@@ -195,7 +240,7 @@ class UNet(keras.Model):
 
     def get_config(self):
         return {
-            "input_shape": self.input_shape[1:],
+            "input_shape": tuple(self.inputs[0].shape[1:]),
             "output_channels": self.output_channels,
             "levels": [dataclasses.asdict(level) for level in self.levels],
             "block": self.block,
@@ -214,6 +259,11 @@ class UNet(keras.Model):
             "up_kernel_size": self.up_kernel_size,
             "heads": self.heads,
             "output_activation": self.output_activation,
+            "time": self.time,
+            "classes": self.classes,
+            "embedding_channels": self.embedding_channels,
+            "head_norm": self.head_norm,
+            "zero_init": self.zero_init,
             "packing": self.packing,
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 Tensor = Any
 Call = Callable[..., Tensor]
@@ -41,9 +42,20 @@ class Objective:
         """The model that a training step runs for a role: its view, or the network itself."""
         return self.views.get(role, self.networks[role])
 
+    scored_by_loss = False
+    """Whether a validation measures the loss: where pictures take many passes, or have no one truth to be compared with."""
+
+    def batch_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes per sample of what a step is given, as `prepare` leaves it."""
+        stepped = self.in_step(self.main)
+        return {"input": tuple(stepped.inputs[0].shape[1:]), "target": tuple(stepped.outputs[0].shape[1:])}
+
     def prepare(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """What the host does with `input` and `target`, (b, h, w, c), before they go to the devices. `losses` takes either form."""
-        return batch
+        """What the host does with `input` and `target`, (b, h, w, c), before they go to the devices. `losses` takes either form.
+
+        What the objective has no use for is left out.
+        """
+        return {name: batch[name] for name in ("input", "target")}
 
     def draws(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """Standard-normal noise that one sample needs: name -> shape. `shapes` holds the batch's shapes per sample."""
@@ -58,6 +70,25 @@ class Objective:
             noise: what `draws` asked for, with a leading b.
 
         Returns:
-            (losses, parts): role -> (b,) float32, the loss each network minimises; and name -> (b,) float32 to log.
+            (losses, parts): role -> (b,) float32, the loss each network minimises; and name -> (b,) float32 to log, `loss` among them.
         """
         raise NotImplementedError(f"{type(self).__name__} must fill losses(call, batch, noise).")
+
+    def request(self, batch: Mapping[str, np.ndarray], seed: int, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """What `predict` needs to make one picture per row, made on the host: a function of (row, seed, number) alone.
+
+        Args:
+            batch: `input`, (b, h, w, c), and whatever else the data has.
+            seed: of the noise, where there is any.
+            numbers: (b,) whole numbers; pictures that differ in them alone differ in their noise alone.
+        """
+        return {"input": batch["input"]}
+
+    def predict(self, call: Call, batch: Mapping[str, Tensor]) -> Tensor:
+        """The pictures, (b, h, w, c) float32: what is sampled, evaluated and generated.
+
+        Args:
+            call: as of `losses`, but in inference mode, for the main network alone.
+            batch: what `request` made.
+        """
+        return ops.cast(call(self.main, batch["input"]), "float32")

@@ -72,6 +72,7 @@ class Translation(Objective):
             self.views["model"], self._pack = view
 
     def prepare(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        batch = super().prepare(batch)
         return {name: self._pack.on_host(value) for name, value in batch.items()} if self.views else batch
 
     def losses(self, call: Call, batch: Mapping[str, Tensor], noise: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -10,7 +10,7 @@ from unetkit.errors import UserError
 from unetkit.recipe.kinds import section_of
 from unetkit.recipe.optimizer_schema import Sgd
 from unetkit.recipe.problems import Findings, Place
-from unetkit.recipe.schema import Original, Recipe, Sound, Tones, UNet
+from unetkit.recipe.schema import Diffusion, Flow, Original, Recipe, Sound, Tones, Translation, UNet
 
 IMAGE_CHANNELS = (1, 3, 4)
 
@@ -181,6 +181,50 @@ def _heads(recipe: Recipe) -> str | None:
     return f"{model.heads} heads cannot share {wrong} channels; the nearest that can: {fits}"
 
 
+def _noise_level(recipe: Recipe) -> str | None:
+    """Flow and diffusion tell their network the noise level, which not every network takes."""
+    if not isinstance(recipe.objective, Flow | Diffusion):
+        return None
+    if isinstance(recipe.model, Original):
+        return f"objective {recipe.objective.kind} tells its network the noise level, which `preset: original` does not take; use unet"
+    if recipe.model.block == "conv":
+        return f"conv does not take the noise level that objective {recipe.objective.kind} has; use modulated (with residual: add)"
+    return None
+
+
+def _objective_rank(recipe: Recipe) -> str | None:
+    if recipe.data.source.rank == 1 and not isinstance(recipe.objective, Translation):
+        return f"{recipe.objective.kind} makes images, but the source holds signals; use translation"
+    return None
+
+
+def _unbounded_output(recipe: Recipe) -> str | None:
+    if isinstance(recipe.objective, Flow | Diffusion) and getattr(recipe.model, "output_activation", "linear") == "tanh":
+        return f"tanh ends at 1, but what objective {recipe.objective.kind} predicts does not; use linear"
+    return None
+
+
+def _guidance(recipe: Recipe) -> str | None:
+    goal = recipe.objective
+    if isinstance(goal, Flow | Diffusion) and goal.guidance != 1.0 and goal.condition != "none" and goal.condition_dropout == 0.0:
+        return f"{goal.guidance:g} needs a network that has also learnt without its condition; set condition_dropout above 0, such as 0.1"
+    return None
+
+
+def _classes(recipe: Recipe) -> str | None:
+    if getattr(recipe.objective, "condition", "") == "class" and not recipe.data.classes:
+        return "class needs `data.classes`, the names of the folders in which the images of each class lie"
+    doubled = sorted({name for name in recipe.data.classes if recipe.data.classes.count(name) > 1})
+    return f"data.classes names {', '.join(doubled)} twice" if doubled else None
+
+
+def _sigmas(recipe: Recipe) -> str | None:
+    goal = recipe.objective
+    if isinstance(goal, Diffusion) and goal.sigma_min >= goal.sigma_max:
+        return f"{goal.sigma_min:g} is not below sigma_max, {goal.sigma_max:g}"
+    return None
+
+
 def _float16(recipe: Recipe) -> str | None:
     if recipe.training.precision != "mixed_float16":
         return None
@@ -219,6 +263,12 @@ RULES = (
     Rule(("model.output_channels", "data.target_channels"), _output),
     Rule(("model.heads", "model.levels"), _heads),
     Rule(("model.packing", "model.lowering", "model.levels", "model.depth", "model.rank"), _packing),
+    Rule(("model.block", "model.preset", "objective.kind"), _noise_level),
+    Rule(("model.output_activation", "objective.kind"), _unbounded_output),
+    Rule(("objective.kind", "data.source"), _objective_rank),
+    Rule(("objective.guidance", "objective.condition", "objective.condition_dropout"), _guidance),
+    Rule(("objective.condition", "data.classes"), _classes),
+    Rule(("objective.sigma_min", "objective.sigma_max"), _sigmas),
     Rule(("training.precision", "hardware.device", "tpu.chip"), _float16),
     Rule(("optimizer.warmup_images", "training.images"), _warmup),
     Rule(("training.lr_scaling", "training.lr_batch"), _lr_batch),
@@ -242,6 +292,12 @@ def _is(path: str, *values: Any) -> Callable[[Recipe], bool]:
     return lambda recipe: _at(recipe, path) in values
 
 
+def _conditioned(recipe: Recipe) -> bool:
+    return bool(_at(recipe, "objective.condition") != "none")
+
+
+SNR = ("min_snr", "soft_min_snr")
+EDM = ("sigma_data", "sigma_mean", "sigma_spread", "sigma_min", "sigma_max", "rho")
 UNUSED = (
     Unused("data.max_bad", ("data.on_bad",), "on_bad is skip", _is("data.on_bad", "skip")),
     Unused("data.resize", ("data.source",), "source holds images", _has_images),
@@ -254,6 +310,24 @@ UNUSED = (
     Unused("model.negative_slope", ("model.activation",), "activation is leaky_relu", _is("model.activation", "leaky_relu")),
     Unused("objective.ssim_share", ("objective.loss",), "loss is ssim_l1", _is("objective.loss", "ssim_l1")),
     Unused("objective.epsilon", ("objective.loss",), "loss is charbonnier", _is("objective.loss", "charbonnier")),
+    Unused("objective.condition_dropout", ("objective.condition",), "there is a condition", _conditioned),
+    Unused("data.classes", ("objective.condition",), "condition is class", _is("objective.condition", "class")),
+    Unused("objective.guidance", ("objective.condition",), "there is a condition", _conditioned),
+    Unused(
+        "objective.discriminator.groups", ("objective.discriminator.norm",), "norm is group", _is("objective.discriminator.norm", "group")
+    ),
+    Unused(
+        "training.ema_warmup", ("training.ema",), "there is an average, such as ema: 0.999", lambda recipe: recipe.training.ema is not None
+    ),
+    Unused("objective.gamma", ("objective.weighting",), "weighting is min_snr or soft_min_snr", _is("objective.weighting", *SNR)),
+    Unused("objective.schedule", ("objective.prediction",), "prediction is eps, x0 or v", _is("objective.prediction", "eps", "x0", "v")),
+    *(Unused(f"objective.{name}", ("objective.prediction",), "prediction is edm", _is("objective.prediction", "edm")) for name in EDM),
+    Unused(
+        "model.embedding_channels",
+        ("objective.kind",),
+        "kind is flow or diffusion, whose networks have an embedding",
+        _is("objective.kind", "flow", "diffusion"),
+    ),
     Unused("training.lr_batch", ("training.lr_scaling",), "lr_scaling is linear or sqrt", _is("training.lr_scaling", "linear", "sqrt")),
     Unused("optimizer.final_share", ("optimizer.schedule",), "schedule is cosine or linear", _is("optimizer.schedule", "cosine", "linear")),
     Unused("optimizer.no_decay", ("optimizer.weight_decay",), "weight_decay is above 0", lambda recipe: recipe.optimizer.weight_decay > 0),

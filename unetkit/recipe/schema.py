@@ -187,6 +187,7 @@ class Data:
     background: tuple[int, int, int] = key((255, 255, 255), "8-bit colour under transparent pixels and in padding", least=0, most=255)
     augment: Augment = section(Augment)
     split: Split = section(Split)
+    classes: tuple[str, ...] = key((), "names of the classes, each the folder below the source's in which its images lie")
     on_bad: Literal["error", "skip"] = key("error", "an unreadable file: stop and name it, or skip and list it")
     max_bad: float = key(0.05, "with on_bad: skip, stop above this share of unreadable files", least=0.0, most=1.0)
     cache: Literal["none", "memory"] = key("none", "keep decoded, resized images in memory (before augmentation)")
@@ -228,7 +229,12 @@ class UNet:
         (Level(channels=32), Level(channels=64), Level(channels=128), Level(channels=256)),
         "one entry per level: its channels, or a section",
     )
-    block: str = key("conv", "conv, or your own `package.module:Class`", pattern=f"conv|{DOTTED_CLASS}", form=f"conv, or {CLASS_FORM}")
+    block: str = key(
+        "conv",
+        "conv; modulated, which follows a noise level or class; or your own `package.module:Class`",
+        pattern=f"conv|modulated|{DOTTED_CLASS}",
+        form=f"conv, modulated, or {CLASS_FORM}",
+    )
     block_args: dict[str, Any] = dataclasses.field(default_factory=dict, metadata={"help": "arguments for your own block"})
     blocks: int = key(1, "blocks per level and side", least=1)
     kernel_size: int = key(3, "kernel of the blocks' convolutions, odd", least=1)
@@ -240,11 +246,14 @@ class UNet:
     residual: Literal["none", "add", "concat"] = key("none", "what a block does with its input")
     dropout: float = key(0.0, "dropout rate between the convolutions of the bottom level's blocks", least=0.0, below=1.0)
     down: Literal["max_pool", "strided_conv"] = key("max_pool", "how a level halves the resolution")
-    up: Literal["transposed_conv", "nearest_conv"] = key("nearest_conv", "how a level doubles it")
+    up: Literal["transposed_conv", "nearest_conv", "bilinear_conv"] = key("nearest_conv", "how a level doubles it")
     up_kernel_size: int = key(3, "kernel of the up-sampler's convolution", least=1)
     heads: int = key(4, "attention heads", least=1)
     output_channels: int | None = key(None, "channels of the output (null: data.target_channels)", least=1)
     output_activation: Literal["tanh", "linear"] = key("tanh", "last activation, always in float32")
+    embedding_channels: int | None = key(None, "channels of the embedding of noise level and class (null: 4 x the first level's)", least=2)
+    head_norm: bool = key(False, "norm and activation before the last convolution, for blocks that end in a sum")
+    zero_init: bool = key(False, "the last convolution starts at zero")
     lowering: Lowering = key("plain", "how it is laid out for a TPU: plain, packed as `packing` says, or auto: as its compiler likes best")
     packing: tuple[tuple[int, ...], ...] = key(
         (), "pixels per axis that each level keeps in the lanes, outermost first; levels left out are plain", least=1
@@ -287,6 +296,73 @@ class Translation:
     epsilon: float = key(1e-3, "charbonnier: sqrt(d^2 + epsilon^2)", above=0.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PatchGan:
+    """The discriminator of `adversarial`: one answer per patch of input and output together."""
+
+    receptive_field: Literal[16, 34, 70, 142, 286] = key(70, "side of the patch that one answer sees, in pixels")
+    channels: int = key(64, "channels of the first convolution; doubled with each halving, up to eight times", least=1)
+    norm: Norm = key("instance", "normalisation")
+    groups: int = key(8, "channel groups of group norm (the largest divisor of the channels up to this)", least=1)
+    spectral_norm: bool = key(False, "divide each kernel by its largest singular value")
+    rate_share: float = key(1.0, "its learning rate over that of the optimizer section", above=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adversarial:
+    """pix2pix: the output shall equal the target, and look true to a discriminator that is trained beside it."""
+
+    kind: Literal["adversarial"] = "adversarial"
+    loss: Literal["vanilla", "least_squares", "hinge"] = key("vanilla", "of the discriminator and of the network that it judges")
+    l1_weight: float = key(100.0, "of the L1 distance to the target, beside the 1 of the adversarial loss", least=0.0)
+    discriminator: PatchGan = section(PatchGan)
+
+
+Condition = Literal["none", "image", "class"]
+Weighting = Literal["none", "min_snr", "soft_min_snr"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """Rectified flow: images from noise along straight paths."""
+
+    kind: Literal["flow"] = "flow"
+    condition: Condition = key("image", "what decides the picture: the pair's input image, its class (data.classes), or nothing: none")
+    condition_dropout: float = key(0.1, "share of the training images whose condition is hidden, for guidance", least=0.0, below=1.0)
+    time: Literal["uniform", "logit_normal"] = key("uniform", "distribution of the time in training")
+    weighting: Weighting = key("none", "of the error by signal-to-noise ratio; none: the velocity's error as it is")
+    gamma: float | None = key(None, "of the weighting (null: 5 for min_snr, 4 for soft_min_snr)", above=0.0)
+    sampler: Literal["euler", "heun", "dpmpp_2m"] = key("euler", "how pictures are made; heun calls the network twice per step")
+    sampler_steps: int = key(20, "steps per picture", least=1, most=1000)
+    guidance: float = key(1.0, "1: none; above: further towards the condition", least=0.0)
+    clip: bool = key(True, "the sampler clips its estimates of the image to [-1, 1]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diffusion:
+    """Denoising diffusion: images from noise, level by level."""
+
+    kind: Literal["diffusion"] = "diffusion"
+    condition: Condition = key("none", "what decides the picture: the pair's input image, its class (data.classes), or nothing: none")
+    condition_dropout: float = key(0.1, "share of the training images whose condition is hidden, for guidance", least=0.0, below=1.0)
+    prediction: Literal["edm", "eps", "x0", "v"] = key(
+        "edm", "what the network predicts: under EDM's preconditioning, or noise, image or v"
+    )
+    schedule: Literal["cosine", "linear", "sigmoid"] = key("cosine", "noise levels of eps, x0 and v")
+    sigma_data: float = key(0.5, "edm: standard deviation of the images", above=0.0)
+    sigma_mean: float = key(-1.2, "edm: mean of ln sigma in training")
+    sigma_spread: float = key(1.2, "edm: standard deviation of ln sigma in training", above=0.0)
+    sigma_min: float = key(0.002, "edm: the sampler's least noise", above=0.0)
+    sigma_max: float = key(80.0, "edm: the sampler's most noise", above=0.0)
+    rho: float = key(7.0, "edm: how much the sampler's steps crowd at little noise", least=1.0)
+    weighting: Weighting = key("soft_min_snr", "of the error by signal-to-noise ratio; none: the error of what is predicted")
+    gamma: float | None = key(None, "of the weighting (null: 5 for min_snr, 4 for soft_min_snr)", above=0.0)
+    sampler: Literal["heun", "dpmpp_2m", "ddim"] = key("heun", "how pictures are made; heun calls the network twice per step")
+    sampler_steps: int = key(18, "steps per picture", least=1, most=1000)
+    guidance: float = key(1.0, "1: none; above: further towards the condition", least=0.0)
+    clip: bool = key(True, "the sampler clips its estimates of the image to [-1, 1]")
+
+
 # --- the run ------------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +389,9 @@ class Training:
     lr_batch: int | None = key(None, "global batch that optimizer.learning_rate is meant for", least=1)
     steps_per_call: int = key(8, "optimizer steps per call to the device", least=1)
     ema: float | None = key(None, "decay per step of the averaged copy of the weights (null: no average)", least=0.0, below=1.0)
+    ema_warmup: float | None = key(
+        None, "power of the average's warm-up: its decay at step n is at most 1 - (1 + n)^-power, as 2/3 (null: none)", above=0.0, most=1.0
+    )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = key("float32", "of the convolutions; the head is always float32")
     callbacks: tuple[Annotated[Callback, Short("use")], ...] = key((), "further Keras callbacks")
 
@@ -388,7 +467,7 @@ class Recipe:
     backend: Literal["tensorflow", "jax"] = key("tensorflow", "Keras backend that trains")
     data: Data = key(help="where the images come from")
     model: Annotated[UNet | Original, Tagged("preset")] = section(UNet, "the network")
-    objective: Annotated[Translation, Tagged("kind")] = section(Translation, "what is learnt")
+    objective: Annotated[Translation | Adversarial | Flow | Diffusion, Tagged("kind")] = section(Translation, "what is learnt")
     optimizer: Annotated[Adam | AdamW | Sgd | RMSprop | Lion | Lamb | RectifiedAdam | NovoGrad | Lookahead, Tagged("name")] = section(
         Adam, "how the weights follow the gradients"
     )

@@ -57,12 +57,15 @@ def of_recipe(recipe: Recipe, network: keras.Model, optimizer: keras.Optimizer) 
 
     from unetkit import build
     from unetkit.train.engines import jax as engine
+    from unetkit.train.plan import make_plan
 
     options = build.options(recipe, jit=True)
     goal = build.objective(recipe, network)
     optimizers = {goal.main: optimizer}
+    if len(goal.networks) > 1:
+        optimizers = build.optimizers(recipe, goal, make_plan(recipe, train_images=recipe.training.batch)) | optimizers
     state = jax.eval_shape(lambda: engine.initial_state(goal, optimizers, options))
-    shapes = {"input": tuple(network.inputs[0].shape[1:]), "target": tuple(network.outputs[0].shape[1:])}
+    shapes = goal.batch_shapes()
     mesh = jax.make_mesh((jax.device_count(),), (engine.AXIS,))
     arguments = engine.abstract_arguments(state, shapes, options, mesh)
     return engine.jitted(goal, optimizers, options).lower(*arguments).compile().memory_analysis()

@@ -46,8 +46,7 @@ def lower_recipe(asked: dict[str, Any], replicas: int, file: Path) -> dict[str, 
     state = abstractly(make)
     goal, optimizers = parts["goal"], parts["optimizers"]
     net = goal.networks[goal.main]
-    stepped = goal.in_step(goal.main)
-    shapes = {"input": tuple(stepped.inputs[0].shape[1:]), "target": tuple(stepped.outputs[0].shape[1:])}
+    shapes = goal.batch_shapes()
     mesh = jax.sharding.AbstractMesh((replicas,), (engine.AXIS,))
     arguments = engine.abstract_arguments(state, shapes, options, mesh)
     step = engine.jitted(goal, optimizers, options)

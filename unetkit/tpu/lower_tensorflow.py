@@ -32,8 +32,7 @@ def lower_recipe(asked: dict[str, Any], replicas: int, file: Path) -> dict[str, 
     engine = TensorFlowEngine(goal, optimizers, build.options(recipe, jit=True), tf.distribute.get_strategy())
     net = goal.networks[goal.main]
     rows = batch // accumulate // replicas
-    stepped = goal.in_step(goal.main)
-    shapes = {"input": tuple(stepped.inputs[0].shape[1:]), "target": tuple(stepped.outputs[0].shape[1:])}
+    shapes = goal.batch_shapes()
     specs = [tf.TensorSpec((1, accumulate, rows, *shape), tf.float32, name) for name, shape in shapes.items()]
     specs.append(tf.TensorSpec((), tf.int64, "number"))
     engine.names = engine._log_names({name: tf.zeros(spec.shape) for name, spec in zip(shapes, specs, strict=False)})

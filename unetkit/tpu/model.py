@@ -32,6 +32,7 @@ SMALL_BATCH = (
     "Below 8 images per replica the compiler may cut images into strips and keep copies of both forms, which the model does not know: "
     "it can then be far too low."
 )
+WITHOUT_DISCRIMINATOR = "The model counts the network that makes images alone: the discriminator's weights and work come on top."
 WITHOUT_REMAT = "The model does not know remat: memory and time are those of the same step without it."
 SHOWN_BUFFERS, SHOWN_OPERATIONS, SHOWN_POINTS = 60, 40, 600
 FOLDED_BELOW = 0.001
@@ -84,6 +85,7 @@ def estimator(recipe: Recipe, where: Chip, batch: int) -> Callable[[int], Answer
         build.check_batch(batch, training.accumulate, where.replicas)
         answer = _answer(recipe.name, net, slots, where, batch, accumulation=training.accumulate, averaged=training.ema is not None)
         notes = answer.notes if training.remat == "none" else (*answer.notes, WITHOUT_REMAT)
+        notes = notes if recipe.objective.kind != "adversarial" else (*notes, WITHOUT_DISCRIMINATOR)
         return dataclasses.replace(answer, precision=training.precision, remat=training.remat, program=recipe.backend, notes=notes)
 
     return estimated

@@ -1,7 +1,7 @@
 """What the loop asks of an engine, and the part of it that both engines share: names of the state, and fixed-shape prediction."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,14 @@ import numpy as np
 
 from unetkit.errors import UserError
 from unetkit.objectives import Objective
+from unetkit.objectives.noise import keyed_normal
 from unetkit.train.step import is_seed
 
 Arrays = dict[str, np.ndarray]
+Batch = Mapping[str, np.ndarray]
+NOISE = "noise/"
 
-STEPS = frozenset({"train_step", "predict_step"})
+STEPS = frozenset({"train_step", "predict_step", "measure_step"})
 """Names of the functions that engines compile, as `unetkit.compilations` sees them: once each in a run."""
 
 
@@ -27,6 +30,7 @@ class Options:
     accumulate: int = 1
     steps_per_call: int = 1
     ema: float | None = None
+    ema_warmup: float | None = None
     jit: bool = False
     deterministic: bool = True
     precision: str = "float32"
@@ -45,6 +49,8 @@ class Engine(ABC):
     def __init__(self, objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options, devices: Any) -> None:
         self.objective, self.optimizers, self.options, self.devices = objective, dict(optimizers), options, devices
         self.average: dict[str, list[keras.Variable]] = {}
+        self.replicas = 1
+        self.measured: tuple[str, ...] = ()
 
     @abstractmethod
     def run(self, batches: Sequence[Mapping[str, np.ndarray]], first_step: int) -> dict[str, np.ndarray]:
@@ -58,9 +64,48 @@ class Engine(ABC):
             name -> (steps,) what the objective logs, as means over the global batch; arrays of the engine's own kind.
         """
 
+    def predict(self, inputs: np.ndarray | Batch, average: bool = True, numbers: Sequence[int] | None = None) -> np.ndarray:
+        """The objective's pictures, (b, h, w, c), with the averaged weights if there are any.
+
+        Args:
+            inputs: (b, h, w, c), or a batch with an `input` and what else the objective wants.
+            average: False: the raw weights.
+            numbers: one for each picture, which decides its noise (None: the same for all, so that no batch matters).
+        """
+        batch = inputs if isinstance(inputs, Mapping) else {"input": inputs}
+        rows = len(next(iter(batch.values())))
+        asked = self.objective.request(batch, self.options.seed, np.zeros(rows, int) if numbers is None else np.asarray(numbers))
+        return self._per_replica(self.compute_prediction, asked, average)[0]
+
+    def measure(self, batch: Batch, numbers: Sequence[int]) -> dict[str, np.ndarray]:
+        """What the objective logs of each sample, name -> (b,), with the averaged weights if there are any and noise by number."""
+        batch = self.objective.prepare(batch)
+        shapes = {name: tuple(value.shape[1:]) for name, value in batch.items()}
+        noise = keyed_normal(self.objective.draws(shapes), self.options.seed, numbers)
+        given = {**batch, **{NOISE + name: value for name, value in noise.items()}}
+        values = self._per_replica(self.compute_measures, given, True)
+        return dict(zip(self.measured, values, strict=True))
+
+    def _per_replica(self, compute: Callable, batch: Batch, average: bool) -> list[np.ndarray]:
+        """`compute` on a batch that is filled up to whole replicas, and its answers for the rows that were given."""
+        rows = len(next(iter(batch.values())))
+        short = -rows % self.replicas
+        filled = {name: np.concatenate([v, np.repeat(v[-1:], short, axis=0)]) if short else v for name, v in batch.items()}
+        return [part[:rows] for part in compute(filled, average and bool(self.average))]
+
     @abstractmethod
-    def predict(self, inputs: np.ndarray, average: bool = True) -> np.ndarray:
-        """Output of the main network, (b, h, w, c) -> (b, h, w, c), with the averaged weights if there are any."""
+    def compute_prediction(self, batch: Batch, average: bool) -> list[np.ndarray]:
+        """[`Objective.predict`] on the devices, compiled."""
+
+    @abstractmethod
+    def compute_measures(self, batch: Batch, average: bool) -> list[np.ndarray]:
+        """The parts of `Objective.losses` without training, in the order of `measured`; noise has names with `NOISE` in front."""
+
+    def _measures(self, call: Callable, batch: Mapping[str, Any]) -> list[Any]:
+        noise = {name.removeprefix(NOISE): value for name, value in batch.items() if name.startswith(NOISE)}
+        parts = self.objective.losses(call, {name: value for name, value in batch.items() if not name.startswith(NOISE)}, noise)[1]
+        self.measured = tuple(parts)
+        return list(parts.values())
 
     @abstractmethod
     def sync(self) -> None:
@@ -105,6 +150,17 @@ class Engine(ABC):
         for group, named in self.variables().items():
             if group in state:
                 assign_all(named, state[group], group)
+
+
+def decay_at(options: Options, number: Any) -> Any:
+    """The average's decay at the step after `number` steps: min(ema, 1 - (1 + n)^-power), float32.
+
+    The power warm-up of k-diffusion and of Karras et al. 2024: a fixed decay remembers the initial weights for long, this one
+    averages over a share of what has been seen. Its first decay is 0, so the average begins as the first trained weights.
+    """
+    if options.ema_warmup is None:
+        return options.ema
+    return keras.ops.minimum(options.ema, 1.0 - (1.0 + keras.ops.cast(number, "float32")) ** -options.ema_warmup)
 
 
 def averages(network: keras.Model) -> list[keras.Variable]:

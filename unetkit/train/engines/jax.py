@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from unetkit.objectives import Objective
-from unetkit.train.engines.base import Arrays, Engine, Options, averages
+from unetkit.train.engines.base import Arrays, Engine, Options, averages, decay_at
 from unetkit.train.step import Place, Step, Weights, add
 
 State = dict[str, Weights]
@@ -70,7 +70,9 @@ def step_function(objective: Objective, optimizers: Mapping[str, keras.Optimizer
                 state["optimizer"][role], gradients[role], state["trainable"][role]
             )
         for role, average in state["average"].items():
-            new["average"][role] = [a + (1.0 - options.ema) * (w - a) for a, w in zip(average, new["trainable"][role], strict=True)]
+            new["average"][role] = [
+                a + (1.0 - decay_at(options, number)) * (w - a) for a, w in zip(average, new["trainable"][role], strict=True)
+            ]
         return new, sums
 
     return train_step
@@ -114,12 +116,13 @@ class JaxEngine(Engine):
 
     def __init__(self, objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options, devices: Mesh) -> None:
         super().__init__(objective, optimizers, options, devices)
+        self.replicas = devices.size
         self.whole = NamedSharding(devices, PartitionSpec())
         self.rows = NamedSharding(devices, PartitionSpec(None, AXIS))
         if options.ema is not None:
             self.average[objective.main] = averages(objective.networks[objective.main])
         self._step = jitted(objective, self.optimizers, options)
-        self._forward = jax.jit(self.predict_step)
+        self._predict, self._measure = jax.jit(self.predict_step), jax.jit(self.measure_step)
         self.adopt()
 
     def run(self, batches: Sequence[Mapping[str, np.ndarray]], first_step: int) -> dict[str, np.ndarray]:
@@ -131,13 +134,16 @@ class JaxEngine(Engine):
             rows.append(sums)
         return {name: np.asarray(jax.device_get([r[name] for r in rows])) for name in rows[0]}
 
-    def predict(self, inputs: np.ndarray, average: bool = True) -> np.ndarray:
-        main = self.objective.main
-        weights = self._state["average"][main] if average and self.average else self._state["trainable"][main]
-        short = -len(inputs) % self.devices.size
-        padded = np.concatenate([inputs, np.repeat(inputs[-1:], short, axis=0)]) if short else inputs
-        placed = jax.device_put(padded, NamedSharding(self.devices, PartitionSpec(AXIS)))
-        return np.asarray(self._forward(weights, self._state["other"][main], placed))[: len(inputs)]
+    def compute_prediction(self, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        return self._answers(self._predict, batch, average)
+
+    def compute_measures(self, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        return self._answers(self._measure, batch, average)
+
+    def _answers(self, compute, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        weights = self._state["trainable"] | (self._state["average"] if average else {})
+        placed = jax.device_put(dict(batch), NamedSharding(self.devices, PartitionSpec(AXIS)))
+        return [np.asarray(part) for part in compute(weights, self._state["other"], placed)]
 
     def sync(self) -> None:
         for role, network in self.objective.networks.items():
@@ -160,7 +166,18 @@ class JaxEngine(Engine):
         state["average"] = {role: [jnp.copy(v.value) for v in values] for role, values in self.average.items()}
         self._state = jax.device_put(state, self.whole)
 
-    def predict_step(self, weights, other, inputs):
+    def predict_step(self, weights, other, batch):
         """The compiled part of `predict`."""
-        network = self.objective.networks[self.objective.main]
-        return network.stateless_call(weights, other, inputs, training=False)[0].astype(jnp.float32)
+
+        def call(role: str, *inputs):
+            return self.objective.networks[role].stateless_call(weights[role], other[role], *inputs, training=False)[0]
+
+        return [self.objective.predict(call, batch)]
+
+    def measure_step(self, weights, other, batch):
+        """The compiled part of `measure`."""
+
+        def call(role: str, *inputs):
+            return self.objective.in_step(role).stateless_call(weights[role], other[role], *inputs, training=False)[0]
+
+        return self._measures(call, batch)

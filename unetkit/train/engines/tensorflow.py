@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from unetkit.objectives import Objective
-from unetkit.train.engines.base import Engine, Options, averages
+from unetkit.train.engines.base import Engine, Options, averages, decay_at
 from unetkit.train.step import Place, Step, Weights, add, is_seed
 
 
@@ -53,10 +53,13 @@ class TensorFlowEngine(Engine):
         jit = options.jit and self.replicas == 1
         self._run = tf.function(self.train_step, autograph=False, jit_compile=jit)
 
-        def predict_step(inputs, average: bool):
-            return self._forward(inputs, average)
+        def predict_step(batch, average: bool):
+            return self._each_replica(lambda call, given: [self.objective.predict(call, given)], batch, average)
 
-        self._predict = tf.function(predict_step, autograph=False, jit_compile=jit)
+        def measure_step(batch, average: bool):
+            return self._each_replica(self._measures, batch, average, stepped=True)
+
+        self._predict, self._measure = (tf.function(f, autograph=False, jit_compile=jit) for f in (predict_step, measure_step))
 
     def run(self, batches: Sequence[Mapping[str, np.ndarray]], first_step: int) -> dict[str, np.ndarray]:
         count, room = len(batches), self.options.steps_per_call
@@ -65,12 +68,16 @@ class TensorFlowEngine(Engine):
         table = self._run(data, tf.constant(first_step, tf.int64), tf.constant(count)).numpy()[:count]
         return {name: table[:, i] for i, name in enumerate(self.names)}
 
-    def predict(self, inputs: np.ndarray, average: bool = True) -> np.ndarray:
-        rows = len(inputs)
-        short = -rows % self.replicas
-        padded = np.concatenate([inputs, np.repeat(inputs[-1:], short, axis=0)]) if short else inputs
-        out = self._predict(self._values(np.split(padded, self.replicas)), average and bool(self.average))
-        return np.concatenate([np.asarray(part.numpy()) for part in self.devices.experimental_local_results(out)])[:rows]
+    def compute_prediction(self, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        return self._answers(self._predict, batch, average)
+
+    def compute_measures(self, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        return self._answers(self._measure, batch, average)
+
+    def _answers(self, compute, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
+        shared = {name: self._values(np.split(value, self.replicas)) for name, value in batch.items()}
+        parts = (self.devices.experimental_local_results(answer) for answer in compute(shared, average))
+        return [np.concatenate([np.asarray(part.numpy()) for part in each]) for each in parts]
 
     def sync(self) -> None:
         """Nothing to do: the step updates the Keras variables themselves."""
@@ -150,16 +157,17 @@ class TensorFlowEngine(Engine):
             for variable, value in zip(network.non_trainable_variables, other[role], strict=True):
                 if not is_seed(variable):  # moving statistics: the mean over the replicas
                     variable.value.assign(context.all_reduce(tf.distribute.ReduceOp.MEAN, value))
+            decay = decay_at(self.options, number)
             for average, variable in zip(self.average.get(role, []), network.trainable_variables, strict=role in self.average):
-                average.value.assign(average.value + (1.0 - self.options.ema) * (variable.value - average.value))
+                average.value.assign(average.value + (1.0 - decay) * (variable.value - average.value))
         return tf.stack([sums[name] for name in self.names])
 
-    def _forward(self, inputs, average: bool):
-        network = self.objective.networks[self.objective.main]
+    def _each_replica(self, function, batch, average: bool, stepped: bool = False):
+        """`function(call, batch)` on every replica, where `call` runs a network, or the step's view of it, without training."""
 
-        def forward(x):
-            weights = self.average[self.objective.main] if average else network.trainable_variables
-            out, _ = network.stateless_call(tensors(weights), tensors(network.non_trainable_variables), x, training=False)
-            return tf.cast(out, tf.float32)
+        def call(role: str, *inputs):
+            view = self.objective.in_step(role) if stepped else self.objective.networks[role]
+            weights = self.average[role] if average and role in self.average else view.trainable_variables
+            return view.stateless_call(tensors(weights), tensors(view.non_trainable_variables), *inputs, training=False)[0]
 
-        return self.devices.run(forward, args=(inputs,))
+        return self.devices.run(lambda given: function(call, given), args=(batch,))
