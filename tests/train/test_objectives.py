@@ -60,7 +60,9 @@ def test_engines_agree_on_generator_and_discriminator(loss):
     assert {name.split("/")[0] for name in one if name.startswith("ema:")} == {"ema:first", "ema:last"}  # of the network that makes images
 
 
-@pytest.mark.parametrize(("kind", "backend"), [("flow", "jax"), ("adversarial", "tensorflow"), ("adversarial", "jax")])
+@pytest.mark.parametrize(
+    ("kind", "backend"), [("flow", "tensorflow"), ("flow", "jax"), ("adversarial", "tensorflow"), ("adversarial", "jax")]
+)
 def test_all_networks_and_optimizers_are_resumed_exactly(kind, backend):
     args = {"loss": "hinge"} if kind == "adversarial" else {"condition": "class"}  # hinge: with spectral norm, whose vectors are state
     more = {"backend": backend, "steps_per_call": 2, "look": False, "ema_warmup": 0.7}
