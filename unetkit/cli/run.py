@@ -141,7 +141,8 @@ def train(args: argparse.Namespace) -> int:
         print(f"pictures    {path / names.SAMPLES}/ and {path / names.CURVES}")
         print(f"metrics     {path / names.STATS}{f' (last validation: {figures})' if figures else ''}")
         print(f"checkpoint  {path / names.CHECKPOINTS}/, and the network by itself: {path / names.MODEL}")
-        print(f"next        unetkit evaluate {path}; unetkit generate {path} IMAGE --out pictures")
+        given, made = ("IMAGE", "pictures") if recipe.data.source.rank == 2 else ("FILE.wav", "sounds")
+        print(f"next        unetkit evaluate {path}; unetkit generate {path} {given} --out {made}")
     return result.exit_status
 
 
