@@ -18,7 +18,7 @@ from unetkit.tpu.chips import chip as find_chip
 from unetkit.tpu.search import MARGIN, Found, search
 from unetkit.tpu.terminal import size
 from unetkit.tpu.tiles import SUBLANES
-from unetkit.tpu.tuning import MODEL_SHARE, compiler_here
+from unetkit.tpu.tuning import compiler_here, model_share
 
 
 class AutoBatch(keras.callbacks.Callback):
@@ -38,7 +38,7 @@ class AutoBatch(keras.callbacks.Callback):
     Args:
         chip: accelerator, as v2-8 (None: the attached one).
         max_padding: highest ratio of padded to unpadded peak bytes (1.0 = none).
-        max_hbm: highest share of the usable HBM (None: 0.95, or 0.7 where the arithmetic model answers).
+        max_hbm: highest share of the usable HBM (None: 0.95; where the arithmetic model answers 0.7, or 0.6 on tpu7x).
         batch: global batch of the `fit`, where Keras' data do not tell (None: that of the running `fit`).
     """
 
@@ -82,7 +82,7 @@ class AutoBatch(keras.callbacks.Callback):
             answer = inspection.inspect(model, chip=where.name, batch=batch * unit, stage=stage, **asked)
             return inspection.limited(answer, self.max_padding)
 
-        share = self.max_hbm or (MODEL_SHARE if by_model else 1.0 - MARGIN)
+        share = self.max_hbm or (model_share(where) if by_model else 1.0 - MARGIN)
         expected = self._expected(model, where, optimizer, input_shape)
         self.found = search(ask, expected=expected, most=None if images is None else images // unit, share=share)
         if self.found.ended == "interrupted":

@@ -27,6 +27,9 @@ from unetkit.tpu.tiles import SUBLANES
 MODEL_SHARE = 0.7
 """Share of the usable HBM that the arithmetic model may fill by its own count: it has been up to a quarter too low."""
 
+MODEL_SHARES = {"tpu7x": 0.6}
+"""By generation, where it has been further off: 25 to 27 % too low on tpu7x (benchmarks/tune_model.py)."""
+
 AXIS_COMPILES = 2
 """Complete compilations for each further axis: its best batch lies near the one already found."""
 
@@ -135,7 +138,7 @@ class _Tuning:
         self.recipe, self.where, self.images, self.ask, self.by_model = recipe, where, images, ask, by_model
         self.began, self.compiles, self.longest = time.monotonic(), 0, 0.0
         self.ends = None if seconds is None else self.began + seconds
-        self.share = recipe.tpu.max_hbm or (MODEL_SHARE if by_model else 1.0 - MARGIN)
+        self.share = recipe.tpu.max_hbm or (model_share(where) if by_model else 1.0 - MARGIN)
         self.ended: Ended = "complete"
         self.rows: list[Answer] = []
         self.ranked: dict[tuple[int, str, str], list[Answer]] = {}
@@ -310,6 +313,11 @@ def ask_inspection(recipe: Any, chip_name: str, batch: int, stage: Stage, label:
     """Asks the compiler; what is known is kept without its lists, which no table of candidates shows."""
     (found,) = inspection.ask_recipe(recipe, chip_name, [batch], stage=stage, label=label)
     return found.answer
+
+
+def model_share(where: Chip) -> float:
+    """Share of the usable HBM that a choice of the arithmetic model may fill."""
+    return MODEL_SHARES.get(where.generation.name, MODEL_SHARE)
 
 
 def compiler_here() -> bool:
