@@ -32,7 +32,7 @@ LADDER = {
     "keras_hook": {"models"},
     "train": {"addons", "objectives", "runs", "recipe", "backend", "progress"},
     "build": {"models", "objectives", "train", "recipe", "runs", "shapes", "blocks"},
-    "fitting": {"backend", "callbacks", "recipe", "session"},
+    "fitting": {"backend", "callbacks", "recipe", "session", "train"},
     "session": {"build", "compilations", "data", "evaluate", "pictures", "recipe", "runs", "train", "progress"},
     "inference": {
         "backend",

@@ -144,6 +144,7 @@ def options(recipe: schema.Recipe, *, jit: bool) -> Options:
         steps_per_call=training.steps_per_call,
         ema=training.ema,
         ema_warmup=training.ema_warmup,
+        sync_batch_norm=training.sync_batch_norm,
         jit=jit,
         deterministic=recipe.hardware.deterministic,
         precision=training.precision,

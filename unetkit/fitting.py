@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from unetkit import backend
 from unetkit import recipe as recipes
 from unetkit.errors import UserError
 from unetkit.recipe.schema import Recipe
+from unetkit.train.tpu_diagnosis import diagnose
 
 if TYPE_CHECKING:
     import keras
@@ -47,6 +49,7 @@ def fit(
         recipe = recipes.read(recipe, overrides)
     elif overrides:
         raise UserError("overrides: pass the recipe's path or content with them; a Recipe object is already checked.")
+    _look_for_a_tpu(recipe)
     backend.select(recipe.backend)
     from unetkit.callbacks import RecipeAdvisor
     from unetkit.session import Session
@@ -54,3 +57,15 @@ def fit(
     folder = Path(run or Path("runs") / recipe.name)
     advisor = RecipeAdvisor(recipe, folder)
     return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor, no_recompile).run()
+
+
+def _look_for_a_tpu(recipe: Recipe) -> None:
+    """Refuses a TPU that cannot be used before an engine is imported: with the wrong library that import ends the process."""
+    if recipe.hardware.device not in ("tpu", "auto"):
+        return
+    found = diagnose()
+    if recipe.hardware.device == "tpu" or found.chips:
+        found.require(recipe.backend)
+    if recipe.backend == "tensorflow":
+        for name, value in found.runtime().items():
+            os.environ.setdefault(name, value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 import keras
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from unetkit import build, evaluate, files, pictures, runs
 from unetkit import recipe as recipes
 from unetkit.compilations import Compilations
-from unetkit.data import open_dataset
+from unetkit.data import Share, open_dataset
 from unetkit.errors import UserError, WorkError
 from unetkit.progress import Line, Silent
 from unetkit.recipe.schema import Recipe
@@ -25,6 +27,7 @@ from unetkit.train import loop
 from unetkit.train.callbacks import Callbacks
 from unetkit.train.devices import open_devices
 from unetkit.train.engines.base import STEPS
+from unetkit.train.hosts import weighted_mean
 from unetkit.train.plan import make_plan
 from unetkit.train.weights import read_weights
 
@@ -49,6 +52,7 @@ class Result:
         exit_status: 0, or 130/143 after a signal.
         step, images: how far it got.
         metrics: the last validation's `l1`, `psnr`, `ssim` (of signals `l1`, `psnr`, `snr`).
+        host: which of several hosts this is; 0 wrote the folder.
     """
 
     path: Path
@@ -57,6 +61,7 @@ class Result:
     step: int
     images: int
     metrics: dict[str, float]
+    host: int = 0
 
 
 class Session:
@@ -76,22 +81,41 @@ class Session:
         self.given_callbacks = callbacks
         self.compilations, self.no_recompile = Compilations(STEPS), no_recompile
         self.devices = open_devices(recipe.hardware, recipe.backend)
+        self.hosts = self.devices.hosts
+        with self.hosts.together():
+            self._prepare(recipe, progress)
+
+    def _prepare(self, recipe: Recipe, progress: bool) -> None:
         self.dataset = open_dataset(recipe.data, recipe.seed)
-        self.recipe = recipe = advisor.prepare(recipe, len(self.dataset.train), self.devices.kind, self.devices.replicas)
+        sides = {"training": self.dataset.train.names, "validation": self.dataset.validation.names}
+        seen = {side: f"{len(names)} images ({crc32(chr(10).join(names).encode()):08x})" for side, names in sides.items()}
+        self.hosts.require_same("data", seen)
+        self.recipe = recipe = self._advised(recipe)
         self.plan = make_plan(recipe, len(self.dataset.train))
         if len(self.dataset.train) < recipe.training.batch:
             raise UserError(
                 f"training.batch: {recipe.training.batch} is more than the {len(self.dataset.train)} training images there are."
             )
-        self.progress = Line(self.plan.images) if progress else Silent()
+        self.progress = Line(self.plan.images) if progress and self.hosts.first else Silent()
         self.metrics: dict[str, float] = {}
+        self.signal = 0
+
+    def _advised(self, recipe: Recipe) -> Recipe:
+        """The advisor asks a compiler, or looks at the memory of this machine: the first host does, for all."""
+
+        def prepare() -> Recipe:
+            return self.advisor.prepare(recipe, len(self.dataset.train), self.devices.kind, self.devices.replicas)
+
+        if self.hosts.count == 1:
+            return prepare()
+        return recipes.read(self.hosts.agree(lambda: recipes.to_yaml(prepare())))
 
     def run(self) -> Result:
         """Trains until the end, a signal or a callback stops it."""
-        with contextlib.ExitStack() as stack:
+        with self.hosts.together(), contextlib.ExitStack() as stack:
             # A run that exists is opened first: that it is done, in use or of another recipe is known without building
             # anything. A new one is made last, so that bad input leaves nothing behind.
-            folder = stack.enter_context(self._open()) if runs.is_run(self.path) else None
+            folder = stack.enter_context(self._open()) if self.hosts.agree(lambda: runs.is_run(self.path)) else None
             if folder is not None and folder.status == "done":
                 return self._already_done(folder)
             self._build()
@@ -99,28 +123,44 @@ class Session:
             stack.enter_context(self.compilations)
             return self._train()
 
-    def _open(self) -> runs.RunFolder:
-        return runs.RunFolder.open(self.path, recipes.to_yaml(self.recipe), images=self.plan.images)
+    def _open(self) -> runs.RunFolder | runs.Follower:
+        opened: list[runs.RunFolder] = []
+
+        def open_and_tell() -> dict:
+            opened.append(runs.RunFolder.open(self.path, recipes.to_yaml(self.recipe), images=self.plan.images))
+            return opened[0].told()
+
+        told = self.hosts.agree(open_and_tell)
+        return opened[0] if opened else runs.Follower.of(self.path, told)
 
     def _build(self) -> None:
         self.engine = build.engine(self.recipe, self.devices, self.plan)
-        if self.init_from is not None:
-            self._initialize(read_weights(self.init_from))
-        self.callbacks = Callbacks([*build.callbacks(self.recipe), *self.given_callbacks], self.engine, self.plan)
-        self.shown = self._first_pairs(self.recipe.logging.samples.count)
+        source = self.init_from
+        if source is not None:
+            self.hosts.agree(lambda: self._initialize(read_weights(source)))
+        self.callbacks = Callbacks([*build.callbacks(self.recipe), *self.given_callbacks], self.engine, self.plan, self.hosts)
+        self.shown = self._first_pairs(self.recipe.logging.samples.count if self.hosts.first else 0)
 
     def _train(self) -> Result:
-        self.folder.note_environment(device=self.devices.kind, replicas=self.devices.replicas, backend=self.recipe.backend)
+        facts = {"device": self.devices.kind, "replicas": self.devices.replicas, "backend": self.recipe.backend}
+        self.folder.note_environment(**facts, hosts=self.hosts.count)
         done, meta = self._take_over()
+        self.engine.follow_first()
         self.progress.note(f"{self.path}: {self._what_is_trained()}; {self.devices.note}")
         for message in [*self.advisor.notes, *self._scaled_rate(), *self.folder.messages, *self.dataset.report.warnings()]:
             self.progress.note(message)
-        batches = self.dataset.train.batches(self.plan.batch, start=done * self.plan.batch)
+        rows = self.hosts.rows(self.plan.batch, self.recipe.training.accumulate) if self.hosts.count > 1 else None
+        batches = self.dataset.train.batches(self.plan.batch, start=done * self.plan.batch, rows=rows)
         started = time.monotonic()
         try:
             with runs.StopSignals() as stop:
+
+                def stop_requested() -> bool:
+                    self.signal = self.hosts.most(stop.exit_status)  # one host's signal stops them all, after the same step
+                    return self.signal > 0
+
                 hooks = loop.Hooks(
-                    self.folder.log.write, self._validate, self._sample, self._save, lambda: stop.requested, self._check_compilations
+                    self.folder.log.write, self._validate, self._sample, self._save, stop_requested, self._check_compilations
                 )
                 ended = loop.train(self.engine, batches, self.plan, hooks, self.callbacks, self.progress, done=done, meta=meta)
         finally:
@@ -131,13 +171,15 @@ class Session:
             share, remedy = ended.input_wait_share, self.dataset.train.remedy()
             self.progress.note(f"{share:.0%} of the time the device waited for input: {remedy}")
         self.progress.note(f"compiled: {self.compilations}")
-        if stop.requested and step < self.plan.steps and not self.callbacks.stopped:
+        if self.signal and step < self.plan.steps and not self.callbacks.stopped:
             self.progress.note(f"stopped after {images:,} images, saved. The same command goes on from here.")
-            return Result(self.path, "stopped", stop.exit_status, step, images, self.metrics)
-        self._export()
+            return Result(self.path, "stopped", self.signal, step, images, self.metrics, self.hosts.index)
+        if self.hosts.first:
+            self._export()
         seconds = time.monotonic() - started
         self.folder.finish({"step": step, "images": images, "metrics": self.metrics, "seconds": round(seconds, 1)})
-        return Result(self.path, "done", 0, step, images, self.metrics)
+        self.hosts.everyones(None)  # the others wait for what the first one writes: the runtime's own farewell has a time limit
+        return Result(self.path, "done", 0, step, images, self.metrics, self.hosts.index)
 
     def _take_over(self) -> tuple[int, dict]:
         start = self.folder.start
@@ -163,14 +205,24 @@ class Session:
 
     def _validate(self, step: int) -> dict[str, float]:
         if len(self.dataset.validation):
-            if self.engine.objective.scored_by_loss:
-                self.metrics = evaluate.score_loss(self.engine.measure, self.dataset.validation, self._validation_batch())
-                return self.metrics
+            share = self.dataset.validation.share(self.hosts.index, self.hosts.count)
             try:
-                self.metrics = evaluate.score(self.engine.predict, self.dataset.validation, self._validation_batch())
-            except evaluate.NotFinite as error:
-                raise WorkError(f"the network's output is not finite after step {step}, though its loss was. {loop.STOPPED}") from error
+                found = self._scored(share) if len(share) else {}
+            except evaluate.NotFinite:
+                found = {"l1": math.nan}  # told to the other hosts before any of them ends
+            everyones = self.hosts.everyones([found, len(share)])
+            if any(math.isnan(value) for one, _ in everyones for value in one.values()):
+                raise WorkError(f"the network's output is not finite after step {step}, though its loss was. {loop.STOPPED}")
+            self.metrics = weighted_mean(everyones)
         return self.metrics
+
+    def _scored(self, share: Share) -> dict[str, float]:
+        """What a validation says of some of its samples; noise goes by their numbers in the whole."""
+        if self.engine.objective.scored_by_loss:
+            return evaluate.score_loss(
+                lambda arrays, n: self.engine.measure(arrays, [share.items[i] for i in n]), share, self._validation_batch()
+            )
+        return evaluate.score(self.engine.predict, share, self._validation_batch())
 
     def _check_compilations(self) -> None:
         if self.no_recompile:
@@ -186,6 +238,8 @@ class Session:
         return np.concatenate(outputs)
 
     def _sample(self, step: int) -> None:
+        if isinstance(self.folder, runs.Follower):
+            return
         images = step * self.plan.batch
         if self.shown:
             inputs, targets = self.shown["input"], self.shown["target"]
@@ -199,6 +253,8 @@ class Session:
         pictures.curves(self.folder.stats(), self.path / CURVES)
 
     def _save(self, step: int, meta: dict) -> None:
+        if isinstance(self.folder, runs.Follower):
+            return
         state = {group: arrays for group, arrays in self.engine.state().items() if arrays}  # no average, no optimizer slots: no file
         self.folder.save(step, step * self.plan.batch, state, meta)
 
@@ -220,8 +276,10 @@ class Session:
         return {name: value[:real] for name, value in batch.items()}
 
     def _validation_batch(self) -> int:
-        rows = max(self.devices.replicas, self.plan.batch // self.recipe.training.accumulate)
-        return rows - rows % self.devices.replicas
+        """Images that this host predicts at once: as many as in training, shared evenly by its devices."""
+        own = self.devices.replicas // self.hosts.count
+        rows = max(own, self.plan.batch // self.recipe.training.accumulate // self.hosts.count)
+        return rows - rows % own
 
     def _what_is_trained(self) -> str:
         network = self.engine.objective.networks[self.engine.objective.main]
@@ -238,7 +296,8 @@ class Session:
         given = self.recipe.optimizer.learning_rate
         return [f"learning rate {rate:.4g}: {given:.4g} scaled ({training.lr_scaling}) from batch {training.lr_batch} to {training.batch}"]
 
-    def _already_done(self, folder: runs.RunFolder) -> Result:
+    def _already_done(self, folder: runs.RunFolder | runs.Follower) -> Result:
         done = folder.done or {}
-        print(f"{self.path} is done: {done['images']:,} images. Nothing to do; a longer training.images would go on.", file=sys.stderr)
-        return Result(self.path, "nothing to do", 0, done["step"], done["images"], dict(done.get("metrics") or {}))
+        if self.hosts.first:
+            print(f"{self.path} is done: {done['images']:,} images. Nothing to do; a longer training.images would go on.", file=sys.stderr)
+        return Result(self.path, "nothing to do", 0, done["step"], done["images"], dict(done.get("metrics") or {}), self.hosts.index)

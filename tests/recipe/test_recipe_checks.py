@@ -128,6 +128,7 @@ UNUSED = {
     "objective.gamma": (3.0, "objective.weighting=min_snr"),
     "objective.schedule": ("linear", "objective.prediction=v"),
     **{f"objective.{name}": (1.5, "objective.prediction=edm") for name in checks.EDM},
+    "training.sync_batch_norm": ("false", "model.norm=batch"),
 }
 LINEAR = ["model.block=modulated", "model.output_activation=linear"]
 FLOW, DIFFUSION = ([f"objective.kind={kind}", *LINEAR] for kind in ("flow", "diffusion"))

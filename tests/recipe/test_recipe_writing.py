@@ -52,7 +52,11 @@ def strategy(kind):
             exclude = {"exclude_min": kind.above is not None, "exclude_max": kind.below is not None}
             return st.floats(least, most, allow_nan=False, allow_infinity=False, **exclude).map(abs)
         case kinds.Text():
-            return WORDS if kind.pattern is None else st.from_regex(kind.pattern, fullmatch=True, alphabet=string.ascii_letters + ".:_ ")
+            return (
+                WORDS
+                if kind.pattern is None
+                else st.from_regex(kind.pattern, fullmatch=True, alphabet=string.ascii_letters + string.digits + ".:_ ")
+            )
         case kinds.Choice():
             return st.sampled_from(kind.values)
         case kinds.Sequence():

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 
 from unetkit import backend as backends
+from unetkit.errors import UserError
 from unetkit.recipe import schema
 
 
@@ -30,12 +31,12 @@ def network(dropout: float, batch_norm: bool):
     return model
 
 
-def unet(remat: bool):
+def unet(remat: bool, dropout: float):
     """Blocks with batch norm and dropout, which change variables inside."""
     from unetkit.blocks import rematerialize
     from unetkit.models import UNet, initialize
 
-    model = UNet((16, 16, 3), levels=(4, 8), norm="batch", dropout=0.3)
+    model = UNet((16, 16, 3), levels=(4, 8), norm="batch", dropout=dropout)
     initialize(model, 0)
     if remat:
         rematerialize(model)
@@ -109,7 +110,7 @@ def answer(asked: dict) -> None:
         model = (
             made.networks["model"]
             if made
-            else unet(asked["remat"])
+            else unet(asked["remat"], asked.get("dropout_rate", 0.3))
             if "remat" in asked
             else network(asked.get("dropout", 0.0), asked.get("batch_norm", False))
         )
@@ -132,6 +133,7 @@ def answer(asked: dict) -> None:
         ema_warmup=asked.get("ema_warmup"),
         jit=asked.get("jit", False),
         precision=precision,
+        sync_batch_norm=asked.get("sync_batch_norm", True),
     )
     engine = Chosen(goal, optimizers, options, devices.handle)
     rng = np.random.default_rng(3)
@@ -139,10 +141,13 @@ def answer(asked: dict) -> None:
     for b in batches:
         b["label"] = rng.integers(0, 3, batch).astype(np.float32)
         b["target"][-1] += 3.0  # most of the error in the last replica's share: a loss read from the first one would show
-    few = {name: value[:3] for name, value in batches[0].items()}
+    if asked.get("error_in_last"):  # and here all of it
+        batches[0]["target"][:-1] = engine.predict(batches[0]["input"])[:-1]
+    rows = asked.get("rows", 3)
+    few = {name: value[:rows] for name, value in batches[0].items()}
     looked = {}
     if "objective" in asked and asked.get("look", True):  # before training, while the weights are alike everywhere
-        looked = {"looked": engine.predict(few, numbers=range(3)), "measured": engine.measure(batches[0], range(batch))["loss"]}
+        looked = {"looked": engine.predict(few, numbers=range(rows)), "measured": engine.measure(batches[0], range(batch))["loss"]}
     stop = asked.get("stop", steps)
     first = 0
     if "load" in asked:
@@ -158,11 +163,14 @@ def answer(asked: dict) -> None:
         losses += list(engine.run(batches[first : first + count], first)["loss"])
         first += count
     arrays = {f"{group}:{name}": value for group, named in engine.state().items() for name, value in named.items()}
-    prediction, raw = (engine.predict(few, average, range(3)) for average in (True, False)) if asked.get("look", True) else (0, 0)
+    prediction, raw = (engine.predict(few, average, range(rows)) for average in (True, False)) if asked.get("look", True) else (0, 0)
     np.savez(asked["out"], loss=np.array(losses), steps=first, **looked, prediction=prediction, raw=raw, **arrays)
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        answer(json.loads(line))
+        try:
+            answer(json.loads(line))
+        except UserError as error:
+            print(f"refused {error}")
         print("done", flush=True)

@@ -12,6 +12,8 @@ from typing import IO
 import numpy as np
 import pytest
 
+from unetkit.errors import UserError
+
 PROBE = Path(__file__).with_name("engine_probe.py")
 
 
@@ -36,7 +38,14 @@ def probe(**asked) -> dict[str, np.ndarray]:
     process = worker(asked["backend"], asked.get("replicas", 1))
     process.stdin.write(json.dumps({**asked, "out": str(out)}) + "\n")
     process.stdin.flush()
-    if not any(line == "done\n" for line in iter(process.stdout.readline, "")):
+    said = []
+    for line in iter(process.stdout.readline, ""):
+        said.append(line)
+        if line == "done\n":
+            break
+    if "refused" in "".join(said):
+        raise UserError("".join(said))
+    if not said or said[-1] != "done\n":
         notes = dict(STARTED)[process]
         notes.seek(0)
         pytest.fail(notes.read()[-3000:])
@@ -74,9 +83,43 @@ def test_training_lowers_the_loss_and_moves_the_average_behind_the_weights():
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize("replicas", [2, 4, 8])
 def test_replicas_do_not_change_loss_or_weights(backend, replicas):
-    assert_same(probe(backend=backend), probe(backend=backend, replicas=replicas), 1e-5)
+    """All of the first step's error is in the last one's share."""
+    asked = {"backend": backend, "error_in_last": True, "steps": 3}
+    one, many = probe(**asked), probe(**asked, replicas=replicas)
+    assert one["loss"][0] > 0.1
+    assert_same(one, many, 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_batch_norm_over_all_replicas_does_not_depend_on_how_many(backend):
+    asked = {"backend": backend, "batch_norm": True, "steps": 3}
+    assert_same(probe(**asked), probe(**asked, replicas=8), 1e-5)
+
+
+def test_batch_norm_over_all_replicas_holds_in_every_micro_batch():
+    asked = {"backend": "tensorflow", "remat": False, "accumulate": 2, "steps": 3, "dropout_rate": 0.0}
+    assert_same(probe(**asked), probe(**asked, replicas=2), 1e-5)
+
+
+def test_a_recomputed_batch_norm_cannot_ask_tensorflows_other_replicas():
+    with pytest.raises(UserError, match=r"sync_batch_norm: TensorFlow cannot.*remat: none.*backend: jax"):
+        probe(backend="tensorflow", remat=True, steps=3, replicas=2)
+
+
+def test_batch_norm_by_replica_is_another_result():
+    asked = {"backend": "tensorflow", "batch_norm": True, "steps": 3}
+    one, alone = probe(**asked), probe(**asked, replicas=2, sync_batch_norm=False)
+    assert np.abs(one["loss"] - alone["loss"]).max() > 1e-4
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_prediction_of_any_number_of_images_keeps_their_order(backend):
+    """7 images on 8 devices are filled up, and come back as 7."""
+    one, many = (probe(backend=backend, sgd=True, steps=1, rows=7, replicas=replicas) for replicas in (1, 8))
+    assert one["prediction"].shape[0] == 7
+    np.testing.assert_allclose(one["prediction"], many["prediction"], atol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])

@@ -41,15 +41,20 @@ def _normalize_batch(layer: keras.layers.BatchNormalization, x: Packed, training
     mean, variance = (ops.cast(v, "float32") for v in (layer.moving_mean, layer.moving_variance))
     if training and layer.trainable:
         moving = mean, variance
-        mean = ops.mean(pixel_mean(wide), axis=0)
+        mean = _batch_mean(layer, pixel_mean(wide))
         centred = Packed(wide.array - packed.over_lanes(mean, x.layout), x.layout)
-        variance = ops.mean(pixel_mean(Packed(ops.square(centred.array), x.layout)), axis=0)
+        variance = _batch_mean(layer, pixel_mean(Packed(ops.square(centred.array), x.layout)))
         for kept, old, new in zip((layer.moving_mean, layer.moving_variance), moving, (mean, variance), strict=True):
             kept.assign(old * layer.momentum + new * (1.0 - layer.momentum))
     scale = ops.rsqrt(variance + layer.epsilon) * ops.cast(layer.gamma, "float32")
     shift = ops.cast(layer.beta, "float32")
     y = (wide.array - packed.over_lanes(mean, x.layout)) * packed.over_lanes(scale, x.layout) + packed.over_lanes(shift, x.layout)
     return Packed(ops.cast(y, layer.compute_dtype), x.layout)
+
+
+def _batch_mean(layer: keras.layers.BatchNormalization, values):
+    """The mean over the batch, (b, C) -> (C,): over that of all replicas where the layer is synchronized, as Keras' own has it."""
+    return ops.moments(values, axes=[0], synchronized=True)[0] if layer.synchronized else ops.mean(values, axis=0)
 
 
 def pixel_mean(x: Packed):

@@ -135,7 +135,7 @@ def train(args: argparse.Namespace) -> int:
     from unetkit.runs import names
 
     result = fit(recipe, args.run, init_from=args.init_from, no_recompile=args.no_recompile)
-    if result.exit_status == 0:
+    if result.exit_status == 0 and result.host == 0:
         path = result.path
         figures = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
         print(f"pictures    {path / names.SAMPLES}/ and {path / names.CURVES}")

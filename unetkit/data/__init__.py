@@ -18,12 +18,12 @@ from unetkit.data.items import Survey
 from unetkit.data.loader import Batches, Pass
 from unetkit.data.signal_samples import NoiseSource, SignalSamples, SignalSource, SoundSource, TonesSource
 from unetkit.data.sources import EmojiSource, FileSource, Source, SyntheticSource
-from unetkit.data.split import Samples, Split, divide
+from unetkit.data.split import Samples, Share, Split, divide
 from unetkit.data.survey import survey
 from unetkit.errors import UserError
 from unetkit.recipe import schema
 
-__all__ = ["Batches", "Dataset", "Pass", "Report", "Split", "open_dataset"]
+__all__ = ["Batches", "Dataset", "Pass", "Report", "Share", "Split", "open_dataset"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -36,6 +36,7 @@ class Batches(Iterator[Batch]):
         workers: threads.
         ahead: batches made beyond the one in use.
         label: number of a sample -> its class, which becomes `label`, (b,) float32. None: there is none.
+        rows: which rows of each batch to make (None: all).
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Batches(Iterator[Batch]):
         workers: int,
         ahead: int,
         label: Callable[[int], int] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> None:
         self.batch, self.wait_seconds, self._label = batch, 0.0, label
+        self._numbers = range(batch) if rows is None else rows
         self._fill, self._shapes, self._next, self._stop, self._workers = fill, shapes, start, stop, workers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="unetkit-data")
         self._closed = threading.Event()
@@ -61,10 +64,11 @@ class Batches(Iterator[Batch]):
         """Hands the next batch to the threads, in one run of rows for each."""
         if self._stop is not None and self._next >= self._stop:
             return
-        arrays = {name: np.empty((self.batch, *shape), np.float32) for name, shape in self._shapes.items()}
+        count = len(self._numbers)
+        arrays = {name: np.empty((count, *shape), np.float32) for name, shape in self._shapes.items()}
         if self._label:
-            arrays["label"] = np.empty(self.batch, np.float32)
-        bounds = np.linspace(0, self.batch, min(self._workers, self.batch) + 1).astype(int).tolist()
+            arrays["label"] = np.empty(count, np.float32)
+        bounds = np.linspace(0, count, min(self._workers, count) + 1).astype(int).tolist()
         runs = [self._pool.submit(self._rows, arrays, self._next, *run) for run in itertools.pairwise(bounds)]
         self._ahead.append((arrays, runs))
         self._next += self.batch
@@ -73,7 +77,8 @@ class Batches(Iterator[Batch]):
         for row in range(begin, end):
             if self._closed.is_set():
                 return
-            number = first + row if self._stop is None else min(first + row, self._stop - 1)
+            number = first + self._numbers[row]
+            number = number if self._stop is None else min(number, self._stop - 1)
             self._fill(number, arrays["input"][row], arrays["target"][row])
             if self._label:
                 arrays["label"][row] = self._label(number)

@@ -76,13 +76,21 @@ class Split:
     def __len__(self) -> int:
         return len(self.names)
 
-    def batches(self, batch: int, start: int = 0, augment: bool = True, epoch_shuffle: bool = True, ahead: int | None = None) -> Batches:
+    def batches(
+        self,
+        batch: int,
+        start: int = 0,
+        augment: bool = True,
+        epoch_shuffle: bool = True,
+        ahead: int | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Batches:
         """Endless batches of samples `start`, `start + 1`, ...; sample k depends on (seed, k) alone.
 
         Each epoch of `len(self)` samples holds every item once, in an order of its own (in the order of `names` with
         `epoch_shuffle=False`). A batch may reach over the end of an epoch. Resuming after s steps is `start=s * batch`.
         `ahead` batches are made beyond the one in use (None: what 256 MiB hold, 2 to 16); a loop that takes several at
-        a time wants at least as many.
+        a time wants at least as many. With `rows` only those of each batch are read: a host's share of it.
         """
         if not self.names:
             raise UserError(f"the {self.kind} split is empty; data.split.validation is {self._data.split.validation}")
@@ -90,7 +98,11 @@ class Split:
         def fill(k: int, first: np.ndarray, second: np.ndarray) -> None:
             self._sample(k, augment, epoch_shuffle, first, second)
 
-        return self._batches(fill, batch, start, None, ahead, lambda k: self._labels[self._order.index(k, epoch_shuffle)])
+        return self._batches(fill, batch, start, None, ahead, lambda k: self._labels[self._order.index(k, epoch_shuffle)], rows)
+
+    def share(self, index: int, count: int) -> Share:
+        """Every `count`-th item from `index` on, once, as a host evaluates its part."""
+        return Share(self, range(index, len(self), count))
 
     def every(self, batch: int) -> Pass:
         """Once over all items, unaugmented, in the order of `names`: (batch, how many of its samples are real).
@@ -98,7 +110,15 @@ class Split:
         The last batch is filled up with repeats of its last sample. What a task draws depends on the item's name
         alone, so that the numbers of different runs, seeds and epochs compare.
         """
-        return Pass(self._batches(self._samples.plain, batch, 0, len(self), None, lambda i: self._labels[i]), len(self))
+        return self.every_of(range(len(self)), batch)
+
+    def every_of(self, items: Sequence[int], batch: int) -> Pass:
+        """`every` over some of the items."""
+
+        def fill(i: int, first: np.ndarray, second: np.ndarray) -> None:
+            self._samples.plain(items[i], first, second)
+
+        return Pass(self._batches(fill, batch, 0, len(items), None, lambda i: self._labels[items[i]]), len(items))
 
     def sample(self, k: int, augment: bool = True, epoch_shuffle: bool = True) -> Batch:
         """Sample k of `batches`, alone: without the batch axis."""
@@ -129,11 +149,34 @@ class Split:
     def _empty(self) -> Batch:
         return {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
 
-    def _batches(self, fill: Fill, batch: int, start: int, stop: int | None, ahead: int | None, label: Callable[[int], int]) -> Batches:
-        each = sum(4 * batch * math.prod(shape) for shape in self.shapes.values())
+    def _batches(
+        self,
+        fill: Fill,
+        batch: int,
+        start: int,
+        stop: int | None,
+        ahead: int | None,
+        label: Callable[[int], int],
+        rows: Sequence[int] | None = None,
+    ) -> Batches:
+        each = sum(4 * (batch if rows is None else len(rows)) * math.prod(shape) for shape in self.shapes.values())
         ahead = default_ahead(each) if ahead is None else ahead
         memory.require((ahead + 1) * each, f"reading {ahead} batches of {batch:,} ahead", "use a smaller training.batch or data.size")
-        return Batches(fill, self.shapes, batch, start, stop, self._workers, ahead, label if self._labels else None)
+        return Batches(fill, self.shapes, batch, start, stop, self._workers, ahead, label if self._labels else None, rows)
 
     def _sample(self, k: int, augment: bool, shuffle: bool, first: np.ndarray, second: np.ndarray) -> None:
         self._samples.drawn(self._order.index(k, shuffle), k, augment, first, second)
+
+
+class Share:
+    """A part of a split to go over once; `items` are their numbers in it."""
+
+    def __init__(self, split: Split, items: Sequence[int]) -> None:
+        self._split, self.items = split, items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def every(self, batch: int) -> Pass:
+        """As of `Split`."""
+        return self._split.every_of(self.items, batch)

@@ -68,10 +68,11 @@ def _length(recipe: Recipe) -> str | None:
 
 def _batch(recipe: Recipe) -> str | None:
     batch, accumulate, replicas = recipe.training.batch, recipe.training.accumulate, recipe.hardware.replicas or 1
-    multiple = accumulate * replicas
+    hosts = recipe.hardware.hosts if isinstance(recipe.hardware.hosts, int) else 1
+    multiple = accumulate * replicas * hosts
     if batch == "auto" or batch % multiple == 0:
         return None
-    parts = [f"accumulate {accumulate}"] * (accumulate > 1) + [f"replicas {replicas}"] * (replicas > 1)
+    parts = [f"accumulate {accumulate}"] * (accumulate > 1) + [f"replicas {replicas}"] * (replicas > 1) + [f"hosts {hosts}"] * (hosts > 1)
     works = " and ".join(map(str, shapes.nearest_multiples(batch, multiple)))
     return f"{batch} cannot be divided by {' x '.join(parts)}; the nearest that can: {works}"
 
@@ -233,6 +234,21 @@ def _float16(recipe: Recipe) -> str | None:
     return None
 
 
+def _batch_norm(recipe: Recipe) -> str | None:
+    if recipe.backend != "jax" or recipe.training.sync_batch_norm:
+        return None
+    return "JAX sees one batch, however many devices share it, so its statistics are those of all of them; use true, or backend: tensorflow"
+
+
+def _hosts(recipe: Recipe) -> str | None:
+    several = recipe.hardware.hosts not in (None, 1)
+    return (
+        "several hosts need JAX; add `backend: jax`, which trains the same recipe (docs/engines.md)"
+        if several and recipe.backend != "jax"
+        else None
+    )
+
+
 def _lr_batch(recipe: Recipe) -> str | None:
     if recipe.training.lr_scaling == "none" or recipe.training.lr_batch is not None:
         return None
@@ -248,7 +264,8 @@ def _warmup(recipe: Recipe) -> str | None:
 
 RULES = (
     Rule(("training", "training.images", "training.epochs"), _length),
-    Rule(("training.batch", "training.accumulate", "hardware.replicas"), _batch),
+    Rule(("training.batch", "training.accumulate", "hardware.replicas", "hardware.hosts"), _batch),
+    Rule(("hardware.hosts", "backend"), _hosts),
     Rule(("model.levels",), _levels),
     Rule(("data.size", "model.levels", "model.depth", "model.rank"), _size),
     Rule(("model.rank", "data.source"), _rank),
@@ -270,6 +287,7 @@ RULES = (
     Rule(("objective.condition", "data.classes"), _classes),
     Rule(("objective.sigma_min", "objective.sigma_max"), _sigmas),
     Rule(("training.precision", "hardware.device", "tpu.chip"), _float16),
+    Rule(("training.sync_batch_norm", "backend"), _batch_norm),
     Rule(("optimizer.warmup_images", "training.images"), _warmup),
     Rule(("training.lr_scaling", "training.lr_batch"), _lr_batch),
 )
@@ -278,6 +296,13 @@ RULES = (
 def _has_group_norm(recipe: Recipe) -> bool:
     model = recipe.model
     return isinstance(model, UNet) and any((level.norm or model.norm) == "group" for level in model.levels)
+
+
+def _has_batch_norm(recipe: Recipe) -> bool:
+    model = recipe.model
+    if not isinstance(model, UNet):
+        return bool(getattr(model, "batchnorm", True))
+    return model.block != "conv" or any((level.norm or model.norm) == "batch" for level in model.levels)
 
 
 def _has_attention(recipe: Recipe) -> bool:
@@ -299,6 +324,7 @@ def _conditioned(recipe: Recipe) -> bool:
 SNR = ("min_snr", "soft_min_snr")
 EDM = ("sigma_data", "sigma_mean", "sigma_spread", "sigma_min", "sigma_max", "rho")
 UNUSED = (
+    Unused("training.sync_batch_norm", ("model.norm", "model.levels", "model.batchnorm"), "there is batch norm", _has_batch_norm),
     Unused("data.max_bad", ("data.on_bad",), "on_bad is skip", _is("data.on_bad", "skip")),
     Unused("data.resize", ("data.source",), "source holds images", _has_images),
     Unused("data.background", ("data.source",), "source holds images", _has_images),

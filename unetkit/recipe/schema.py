@@ -393,6 +393,9 @@ class Training:
         None, "power of the average's warm-up: its decay at step n is at most 1 - (1 + n)^-power, as 2/3 (null: none)", above=0.0, most=1.0
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = key("float32", "of the convolutions; the head is always float32")
+    sync_batch_norm: bool = key(
+        True, "statistics of `norm: batch` in training over a micro-batch of all replicas; false: of each by itself (TensorFlow only)"
+    )
     callbacks: tuple[Annotated[Callback, Short("use")], ...] = key((), "further Keras callbacks")
 
 
@@ -430,7 +433,22 @@ class Hardware:
     """On what the run computes."""
 
     device: Literal["auto", "cpu", "gpu", "tpu"] = key("auto", "auto: the best that is there; a named one that is missing is an error")
-    replicas: int | None = key(None, "devices to use (null: all of that kind, one on a CPU; more on a CPU are virtual)", least=1)
+    replicas: int | None = key(
+        None, "devices to use on each host (null: all of that kind, one on a CPU; more on a CPU are virtual)", least=1
+    )
+    hosts: int | Literal["auto"] | None = key(
+        None,
+        "hosts that train together, JAX only (auto: as the cluster says; null: as JAX_NUM_PROCESSES or a TPU pod says, else 1)",
+        least=1,
+    )
+    host: int | None = key(None, "which of the hosts this is, from 0 (null: JAX_PROCESS_ID, or the cluster)", least=0)
+    coordinator: str | None = key(
+        None,
+        "address:port of host 0, a free port there (null: JAX_COORDINATOR_ADDRESS, or the cluster)",
+        pattern=r"\S+:\d+",
+        form="address:port, as 10.0.0.2:8476",
+    )
+    host_timeout: int = key(60, "seconds after which a host that does not answer is given up, and the others end", least=5)
     deterministic: bool = key(True, "same recipe, same numbers, bit for bit, on one device")
     jit: Literal["auto", "on", "off"] = key("auto", "compile the step with XLA (auto: on TPU, JAX, and a GPU with deterministic: false)")
 

@@ -4,6 +4,7 @@ from unetkit.runs.changes import Change, compare
 from unetkit.runs.checkpoints import Checkpoint
 from unetkit.runs.code import code_names, require_code_allowed
 from unetkit.runs.folder import RunFolder
+from unetkit.runs.follower import Follower
 from unetkit.runs.run import Run, is_run, read
 from unetkit.runs.signals import StopSignals
 from unetkit.runs.stats import Stats, read_stats
@@ -11,6 +12,7 @@ from unetkit.runs.stats import Stats, read_stats
 __all__ = [
     "Change",
     "Checkpoint",
+    "Follower",
     "Run",
     "RunFolder",
     "Stats",

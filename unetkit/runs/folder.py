@@ -123,6 +123,12 @@ class RunFolder(Run):
             self._prune(result["step"])  # a kill may have come between the last save and its pruning
         self.write_json(names.DONE, {**result, "time": _now()})
 
+    def told(self) -> dict[str, Any]:
+        """What there is to do, for hosts that do not read the folder: see `Follower`."""
+        at = self.start
+        start = at and {"step": at.step, "images": at.images, "metrics": dict(at.metrics), "meta": dict(at.meta)}
+        return {"status": self.status, "done": self.done, "start": start}
+
     def close(self) -> None:
         """Closes the log and lets other processes in."""
         self.log.close()

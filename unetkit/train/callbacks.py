@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from unetkit.train.engines.base import Engine
+from unetkit.train.hosts import Hosts
 from unetkit.train.plan import Plan
 
 
@@ -21,10 +22,11 @@ class Callbacks:
         callbacks: `keras.callbacks.Callback` objects.
         engine: whose main network they see as `self.model`.
         plan: for `params`.
+        hosts: only the first of them has callbacks; the others take over what they changed.
     """
 
-    def __init__(self, callbacks: Sequence[keras.callbacks.Callback], engine: Engine, plan: Plan) -> None:
-        self.engine = engine
+    def __init__(self, callbacks: Sequence[keras.callbacks.Callback], engine: Engine, plan: Plan, hosts: Hosts | None = None) -> None:
+        self.engine, self.hosts = engine, hosts or Hosts()
         self.model = engine.objective.networks[engine.objective.main]
         self.used = bool(callbacks)
         if self.used:
@@ -32,7 +34,12 @@ class Callbacks:
         self.model.stop_training = False
         epochs = -(-plan.steps // plan.validate.steps)
         self.list = keras.callbacks.CallbackList(
-            list(callbacks), model=self.model, add_history=False, epochs=epochs, steps=plan.validate.steps, verbose=0
+            list(callbacks) if self.hosts.first else [],
+            model=self.model,
+            add_history=False,
+            epochs=epochs,
+            steps=plan.validate.steps,
+            verbose=0,
         )
 
     @property
@@ -42,7 +49,21 @@ class Callbacks:
 
     def call(self, hook: str, *args: Any) -> None:
         """Calls one hook on every callback, with the trained values in the Keras variables, and takes over what they changed."""
-        if self.used:
-            self.engine.sync()
+        if not self.used:
+            return
+        self.engine.sync()
+        if self.hosts.count == 1:
             getattr(self.list, hook)(*args)
             self.engine.adopt()
+            return
+        self.model.stop_training, changed = self.hosts.agree(lambda: self._called(hook, *args))
+        if changed:
+            self.engine.follow_first()
+
+    def _called(self, hook: str, *args: Any) -> tuple[bool, bool]:
+        """Calls the hook; whether the run shall stop, and whether a variable was assigned."""
+        variables = [v for group in self.engine.variables().values() for v in group.values()]
+        before = [v.value for v in variables]
+        getattr(self.list, hook)(*args)
+        changed = any(v.value is not held for v, held in zip(variables, before, strict=True))
+        return bool(self.model.stop_training), changed

@@ -1,22 +1,28 @@
 """Which devices train: one, several GPUs, virtual CPUs or a TPU. A device that was named and is not there is an error."""
 
+import functools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unetkit.errors import UserError
 from unetkit.recipe.schema import Hardware
+from unetkit.train.hosts import Hosts, open_hosts
 from unetkit.train.tpu_diagnosis import diagnose
 
 
 @dataclass(frozen=True)
 class Devices:
-    """What was chosen. `handle` is a `tf.distribute.Strategy`, or a `jax.sharding.Mesh` with the one axis `batch`."""
+    """What was chosen. `handle` is a `tf.distribute.Strategy`, or a `jax.sharding.Mesh` with the one axis `batch`.
+
+    `replicas` are those of all hosts together.
+    """
 
     kind: str
     replicas: int
     handle: Any
     note: str
+    hosts: Hosts = field(default_factory=Hosts)
 
 
 def open_devices(hardware: Hardware, backend: str) -> Devices:
@@ -26,8 +32,11 @@ def open_devices(hardware: Hardware, backend: str) -> Devices:
         UserError: the device is not there (with what was looked for), or there are fewer than `replicas`.
     """
     if hardware.device == "tpu" or (hardware.device == "auto" and diagnose().chips):
-        diagnose().require()
-    return _tensorflow(hardware) if backend == "tensorflow" else _jax(hardware)
+        diagnose().require(backend)
+    if backend == "tensorflow":
+        open_hosts(hardware, backend)
+        return _tensorflow(hardware)
+    return _jax(hardware)
 
 
 def use_jit(hardware: Hardware, devices: Devices, backend: str) -> bool:
@@ -45,15 +54,15 @@ def _tensorflow(hardware: Hardware) -> Devices:
         tf.random.set_seed(0)  # required beside it; every random number of the step carries its own key
     asked = hardware.device
     if asked in ("tpu", "auto") and diagnose().chips:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-        strategy = tf.distribute.TPUStrategy(resolver)
+        from unetkit.train.tpu_strategy import open_strategy
+
+        strategy = open_strategy()
         return _described("tpu", strategy.num_replicas_in_sync, strategy, asked)
     gpus = tf.config.list_physical_devices("GPU")
     if asked in ("gpu", "auto") and gpus:
         count = _count(hardware.replicas, len(gpus), "gpu")
         tf.config.set_visible_devices(gpus[:count], "GPU")
-        strategy = tf.distribute.get_strategy() if count == 1 else tf.distribute.MirroredStrategy([f"GPU:{i}" for i in range(count)])
+        strategy = tf.distribute.get_strategy() if count == 1 else _mirrored("GPU", count)
         return _described("gpu", count, strategy, asked)
     if asked == "gpu":
         raise UserError(
@@ -71,7 +80,15 @@ def _tensorflow(hardware: Hardware) -> Devices:
             raise UserError(
                 f"hardware.replicas: {count} virtual CPUs must be made before TensorFlow is used in this process. Start a new one."
             ) from error
-    return _described("cpu", count, tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)]), asked)
+    return _described("cpu", count, _mirrored("CPU", count), asked)
+
+
+@functools.cache
+def _mirrored(kind: str, count: int) -> Any:
+    """One strategy per process: a second one would number its collectives from the start again, and meet those of the first."""
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(count)])
 
 
 def _initialised(tf) -> bool:
@@ -88,13 +105,17 @@ def _jax(hardware: Hardware) -> Devices:
     if asked in ("auto", "cpu") and hardware.replicas:
         # Virtual CPUs must be asked for before JAX starts; where it has started, the count below says what is missing.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={hardware.replicas}".strip()
+    hosts = open_hosts(hardware, "jax")
     try:
         found = jax.devices() if asked == "auto" else jax.devices(asked)
     except RuntimeError as error:
         raise UserError(f"hardware.device: {asked}, but JAX finds none: {str(error).splitlines()[0]}. Use device: auto.") from error
     kind = found[0].platform
-    count = _count(hardware.replicas or (1 if kind == "cpu" else None), len(found), kind)
-    return _described(kind, count, jax.sharding.Mesh(np.array(found[:count]), ("batch",)), asked)
+    by_host = [[d for d in found if d.process_index == index] for index in range(hosts.count)]
+    count = _count(hardware.replicas or (1 if kind == "cpu" else None), min(map(len, by_host)), kind)
+    mesh = jax.sharding.Mesh(np.array([device for own in by_host for device in own[:count]]), ("batch",))
+    chosen = _described(kind, count * hosts.count, mesh, asked)
+    return replace(chosen, hosts=hosts, note=chosen.note + hosts.note)
 
 
 def _count(asked: int | None, found: int, kind: str) -> int:

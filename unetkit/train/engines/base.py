@@ -23,7 +23,10 @@ STEPS = frozenset({"train_step", "predict_step", "measure_step"})
 
 @dataclass(frozen=True)
 class Options:
-    """How the step is run. `global_batch` = per-replica batch x replicas x accumulate."""
+    """How the step is run. `global_batch` = per-replica batch x replicas x accumulate.
+
+    `sync_batch_norm`: statistics over a micro-batch of all replicas, not of each replica by itself.
+    """
 
     seed: int
     global_batch: int
@@ -31,6 +34,7 @@ class Options:
     steps_per_call: int = 1
     ema: float | None = None
     ema_warmup: float | None = None
+    sync_batch_norm: bool = True
     jit: bool = False
     deterministic: bool = True
     precision: str = "float32"
@@ -114,6 +118,10 @@ class Engine(ABC):
     @abstractmethod
     def adopt(self) -> None:
         """Makes the engine go on from what the Keras variables hold now, for callbacks that change them."""
+
+    @abstractmethod
+    def follow_first(self) -> None:
+        """Makes every host go on from what the first one's Keras variables hold."""
 
     def learning_rate(self, step: int) -> float:
         """The main network's learning rate at a step; a function of the step alone, so no device is asked."""

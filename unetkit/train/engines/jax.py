@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from unetkit.objectives import Objective
@@ -78,9 +79,9 @@ def step_function(objective: Objective, optimizers: Mapping[str, keras.Optimizer
     return train_step
 
 
-def jitted(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options):
-    """`step_function`, compiled on first use, its state donated."""
-    return jax.jit(step_function(objective, optimizers, options), donate_argnums=0)
+def jitted(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options, results: NamedSharding | None = None):
+    """`step_function`, compiled on first use, its state donated; `results` says where its results lie (None: as the compiler likes)."""
+    return jax.jit(step_function(objective, optimizers, options), donate_argnums=0, out_shardings=results)
 
 
 def initial_state(objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options) -> State:
@@ -116,12 +117,14 @@ class JaxEngine(Engine):
 
     def __init__(self, objective: Objective, optimizers: Mapping[str, keras.Optimizer], options: Options, devices: Mesh) -> None:
         super().__init__(objective, optimizers, options, devices)
-        self.replicas = devices.size
+        self.replicas = devices.local_mesh.size  # a prediction is each host's own
         self.whole = NamedSharding(devices, PartitionSpec())
         self.rows = NamedSharding(devices, PartitionSpec(None, AXIS))
         if options.ema is not None:
             self.average[objective.main] = averages(objective.networks[objective.main])
-        self._step = jitted(objective, self.optimizers, options)
+        self.near = NamedSharding(devices.local_mesh, PartitionSpec())
+        self.alone = devices.local_mesh.size == devices.size
+        self._step = jitted(objective, self.optimizers, options, None if self.alone else self.whole)
         self._predict, self._measure = jax.jit(self.predict_step), jax.jit(self.measure_step)
         self.adopt()
 
@@ -129,8 +132,8 @@ class JaxEngine(Engine):
         rows = []
         for offset, batch in enumerate(batches):
             batch = self.objective.prepare(batch)
-            micro = {n: jax.device_put(v.reshape(self.options.accumulate, -1, *v.shape[1:]), self.rows) for n, v in batch.items()}
-            self._state, sums = self._step(self._state, micro, jnp.int32(first_step + offset))
+            micro = {n: self._placed(v.reshape(self.options.accumulate, -1, *v.shape[1:])) for n, v in batch.items()}
+            self._state, sums = self._step(self._state, micro, np.int32(first_step + offset))
             rows.append(sums)
         return {name: np.asarray(jax.device_get([r[name] for r in rows])) for name in rows[0]}
 
@@ -141,17 +144,18 @@ class JaxEngine(Engine):
         return self._answers(self._measure, batch, average)
 
     def _answers(self, compute, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
-        weights = self._state["trainable"] | (self._state["average"] if average else {})
-        placed = jax.device_put(dict(batch), NamedSharding(self.devices, PartitionSpec(AXIS)))
-        return [np.asarray(part) for part in compute(weights, self._state["other"], placed)]
+        weights, other = self._own((self._state["trainable"] | (self._state["average"] if average else {}), self._state["other"]))
+        placed = jax.device_put(dict(batch), NamedSharding(self.devices.local_mesh, PartitionSpec(AXIS)))
+        return [np.asarray(part) for part in compute(weights, other, placed)]
 
     def sync(self) -> None:
+        state = self._own(self._state)
         for role, network in self.objective.networks.items():
             for variables, values in (
-                (network.trainable_variables, self._state["trainable"][role]),
-                (network.non_trainable_variables, self._state["other"][role]),
-                (self.optimizers[role].variables, self._state["optimizer"][role]),
-                (self.average.get(role, []), self._state["average"].get(role, [])),
+                (network.trainable_variables, state["trainable"][role]),
+                (network.non_trainable_variables, state["other"][role]),
+                (self.optimizers[role].variables, state["optimizer"][role]),
+                (self.average.get(role, []), state["average"].get(role, [])),
             ):
                 for variable, value in zip(variables, values, strict=True):
                     variable.assign(jnp.copy(value))  # a copy: the next step donates the state's own buffer
@@ -164,7 +168,33 @@ class JaxEngine(Engine):
     def adopt(self) -> None:
         state = initial_state(self.objective, self.optimizers, self.options)
         state["average"] = {role: [jnp.copy(v.value) for v in values] for role, values in self.average.items()}
-        self._state = jax.device_put(state, self.whole)
+        self._state = jax.device_put(state, self.whole) if self.alone else jax.tree.map(self._everywhere, state)
+
+    def follow_first(self) -> None:
+        if self.alone:
+            return
+        named = {f"{group}/{name}": v for group, variables in self.variables().items() for name, v in variables.items()}
+        told = multihost_utils.broadcast_one_to_all({name: keras.ops.convert_to_numpy(v.value) for name, v in named.items()})
+        for name, variable in named.items():
+            variable.assign(np.asarray(told[name]))
+        self.adopt()
+
+    def _placed(self, share: np.ndarray) -> jax.Array:
+        """(accumulate, rows, ...) of this host as its part of the global batch."""
+        return jax.device_put(share, self.rows) if self.alone else jax.make_array_from_process_local_data(self.rows, share)
+
+    def _everywhere(self, value: jax.Array) -> jax.Array:
+        """A value that every host holds, as one array over all devices."""
+        held = np.asarray(value)
+        return jax.make_array_from_callback(held.shape, self.whole, lambda index: np.asarray(held[index]))
+
+    def _own(self, tree):
+        """The copies of arrays that lie whole on all devices, as arrays of this host alone."""
+        if self.alone:
+            return tree
+        return jax.tree.map(
+            lambda x: jax.make_array_from_single_device_arrays(x.shape, self.near, [shard.data for shard in x.addressable_shards]), tree
+        )
 
     def predict_step(self, weights, other, batch):
         """The compiled part of `predict`."""

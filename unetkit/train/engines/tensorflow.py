@@ -4,15 +4,17 @@ Keras' own `fit` is not used: under two replicas its `steps_per_execution`, grad
 dropout repeats on every replica, and raw losses come from replica 0 (docs/architecture.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from unetkit.errors import UserError
 from unetkit.objectives import Objective
 from unetkit.train.engines.base import Engine, Options, averages, decay_at
 from unetkit.train.step import Place, Step, Weights, add, is_seed
+from unetkit.train.tpu_strategy import distribute, loops_inside
 
 
 def differentiate(function, weights: Weights):
@@ -42,6 +44,16 @@ class TensorFlowEngine(Engine):
         for optimizer in self.optimizers.values():
             # The step adds up the gradients itself, before clipping; Keras would clip each replica's share and add again.
             getattr(optimizer, "inner_optimizer", optimizer)._all_reduce_sum_gradients = list
+        # JAX sees one batch however many devices share it; here a layer has to ask the other replicas. Set on the layers that
+        # train and not in a config: what is saved opens on every engine, where there is nobody to ask.
+        self.asks_replicas = False
+        for layer in self._batch_norms() if options.sync_batch_norm and self.replicas > 1 else ():
+            layer.synchronized = self.asks_replicas = True
+        if self.asks_replicas and not loops_inside(devices) and any(getattr(x, "remat", False) for x in self._layers()):
+            raise UserError(
+                "training.sync_batch_norm: TensorFlow cannot compute a batch norm again that asks the other replicas. Set remat: none, "
+                "sync_batch_norm: false (each replica's own statistics), or backend: jax."
+            )
         self.step = Step(
             objective,
             seed=options.seed,
@@ -75,7 +87,7 @@ class TensorFlowEngine(Engine):
         return self._answers(self._measure, batch, average)
 
     def _answers(self, compute, batch: Mapping[str, np.ndarray], average: bool) -> list[np.ndarray]:
-        shared = {name: self._values(np.split(value, self.replicas)) for name, value in batch.items()}
+        shared = {name: distribute(self.devices, np.split(value, self.replicas)) for name, value in batch.items()}
         parts = (self.devices.experimental_local_results(answer) for answer in compute(shared, average))
         return [np.concatenate([np.asarray(part.numpy()) for part in each]) for each in parts]
 
@@ -85,17 +97,22 @@ class TensorFlowEngine(Engine):
     def adopt(self) -> None:
         """Nothing to do, for the same reason."""
 
+    def follow_first(self) -> None:
+        """Nothing to do: there is one host."""
+
+    def _batch_norms(self) -> Iterator[keras.layers.BatchNormalization]:
+        return (x for x in self._layers() if isinstance(x, keras.layers.BatchNormalization))
+
+    def _layers(self) -> Iterator[keras.layers.Layer]:
+        for network in self.objective.networks.values():
+            yield from network._flatten_layers()
+
     def _share(self, array: np.ndarray):
         """(steps, global batch, ...) -> per replica (steps, accumulate, rows, ...)."""
         steps, batch, *rest = array.shape
         rows = batch // (self.replicas * self.options.accumulate)
         parts = array.reshape(steps, self.options.accumulate, self.replicas, rows, *rest)
-        return self._values([parts[:, :, r] for r in range(self.replicas)])
-
-    def _values(self, parts: list[np.ndarray]):
-        if self.replicas == 1:
-            return tf.constant(parts[0])
-        return self.devices.experimental_distribute_values_from_function(lambda c: tf.constant(parts[c.replica_id_in_sync_group]))
+        return distribute(self.devices, [parts[:, :, r] for r in range(self.replicas)])
 
     def train_step(self, data, first_step: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         """The compiled part of `run`: `count` steps, and a table of what each logs."""
@@ -106,8 +123,22 @@ class TensorFlowEngine(Engine):
             return index + 1, tf.tensor_scatter_nd_update(table, [[index]], row[None])
 
         self.names = self._log_names(data)
-        table = tf.zeros((self.options.steps_per_call, len(self.names)))
-        return tf.while_loop(lambda index, _: index < count, body, (tf.constant(0), table))[1]
+        if loops_inside(self.devices):
+            table = self.devices.run(self.replica_steps, args=(data, first_step, count))
+            return self.devices.experimental_local_results(table)[0]
+        return tf.while_loop(lambda index, _: index < count, body, (tf.constant(0), self._table()))[1]
+
+    def replica_steps(self, data, first_step: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        """One replica's part of `train_step` where the loop lies inside `strategy.run`."""
+
+        def body(index, table):
+            row = self._replica_step(data, index, first_step + tf.cast(index, tf.int64))
+            return index + 1, tf.tensor_scatter_nd_update(table, [[index]], row[None])
+
+        return tf.while_loop(lambda index, _: index < count, body, (tf.constant(0), self._table()))[1]
+
+    def _table(self) -> tf.Tensor:
+        return tf.zeros((self.options.steps_per_call, len(self.names)))
 
     def _log_names(self, data) -> list[str]:
         """Names of what the objective logs, learned by tracing it once on abstract values."""
@@ -143,7 +174,11 @@ class TensorFlowEngine(Engine):
             return self.step.gradients(trainable, other, {name: value[index, m] for name, value in data.items()}, place)
 
         gradients, other, sums = micro(0, other)
-        if micros > 1:
+        if self.asks_replicas and not loops_inside(self.devices):
+            for m in range(1, micros):  # written out, since MirroredStrategy's replicas cannot meet inside a `tf.while_loop`
+                new, other, more = micro(m, other)
+                gradients, sums = add(gradients, new), add(sums, more)
+        elif micros > 1:
 
             def body(m, gradients, other, sums):
                 new, other, more = micro(m, other)
