@@ -44,7 +44,7 @@ $(PARITY)/installed: setup.cfg
 	touch $@
 
 .venv/installed-test: .venv/bin/python setup.cfg pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[cpu,jax,analysis,export,sound,dev]'
+	$(BIN)/python -m pip install -q -e '.[cpu,jax,analysis,export,sound,wandb,tensorboard,dev]'
 	touch $@ .venv/installed-train
 
 clean:

@@ -5,10 +5,13 @@ Keras on TensorFlow would otherwise train on TensorFlow without a word.
 """
 
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 
 from unetkit.errors import UserError
 
@@ -52,7 +55,40 @@ def select(backend: str) -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's start-up notes would bury the progress line
     if backend == "tensorflow":
+        os.environ.update(_tpu_environment(os.environ))
         _import_without_notes("tensorflow")
+
+
+def _tpu_environment(given: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
+    """What tensorflow-tpu has to find in the environment before its first import, less what is `given`.
+
+    Without a TPU it would ask Google's metadata server for minutes. With one of v5e or later (whose device files are /dev/vfio/*)
+    it needs the PJRT runtime, which has to be asked for; with these set and no TPU its import would abort.
+    """
+    if not _is_installed("tensorflow-tpu"):
+        return {}
+    newer = [p for p in root.glob("dev/vfio/*") if p.name != "vfio"]
+    if not newer:
+        older = list(root.glob("dev/accel*"))
+        return {} if older or "TPU_SKIP_MDS_QUERY" in given else {"TPU_SKIP_MDS_QUERY": "1"}
+    flags = ("enable_mlir_bridge", "enable_convert_control_to_data_outputs_pass", "enable_merge_control_flow_pass")
+    wanted = {
+        "PJRT_DEVICE": "TPU",
+        "NEXT_PLUGGABLE_DEVICE_USE_C_API": "true",
+        "TF_XLA_FLAGS": " ".join(f"--tf_mlir_{flag}=true" for flag in flags),
+    }
+    found = importlib.util.find_spec("libtpu")
+    if found is not None and found.origin:
+        wanted["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = str(Path(found.origin).with_name("libtpu.so"))
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def prefer(backend: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -59,3 +60,14 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def cache_root() -> Path:
+    """`UNETKIT_CACHE_DIR`, or the platform's folder for caches of a user."""
+    if asked := os.environ.get("UNETKIT_CACHE_DIR"):
+        return Path(asked).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "unetkit" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "unetkit"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unetkit"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unetkit import backend
+from unetkit import backend, buckets
 from unetkit import recipe as recipes
 from unetkit.errors import UserError
 from unetkit.recipe.schema import Recipe
@@ -33,7 +34,7 @@ def fit(
 
     Args:
         recipe: a recipe, the path of one, or its content as a dictionary.
-        run: the run folder; `runs/NAME` by default.
+        run: the run folder, which may be in a bucket (gs://BUCKET/...); `runs/NAME` by default.
         callbacks: Keras callbacks beside those that the recipe names. They run at interval ends, see `train.callbacks`.
         overrides: `section.key=value`, as `--set` takes them.
         init_from: a run folder, `.npz`, `.keras` or `.weights.h5` whose weights the run starts from.
@@ -54,9 +55,13 @@ def fit(
     from unetkit.callbacks import RecipeAdvisor
     from unetkit.session import Session
 
-    folder = Path(run or Path("runs") / recipe.name)
+    if buckets.is_bucket(init_from):
+        init_from = buckets.fetch(str(init_from), _say)
+    mirror = buckets.Mirror(str(run), _say) if buckets.is_bucket(run) else None
+    folder = mirror.pull() if mirror else Path(run or Path("runs") / recipe.name)
     advisor = RecipeAdvisor(recipe, folder)
-    return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor, no_recompile).run()
+    sent = mirror.push if mirror else None
+    return Session(recipe, folder, [advisor, *callbacks], init_from, progress, advisor, no_recompile, sent).run()
 
 
 def _look_for_a_tpu(recipe: Recipe) -> None:
@@ -69,3 +74,7 @@ def _look_for_a_tpu(recipe: Recipe) -> None:
     if recipe.backend == "tensorflow":
         for name, value in found.runtime().items():
             os.environ.setdefault(name, value)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +15,7 @@ from zlib import crc32
 import keras
 import numpy as np
 
-from unetkit import build, evaluate, files, pictures, runs
+from unetkit import build, evaluate, files, logs, pictures, runs
 from unetkit import recipe as recipes
 from unetkit.compilations import Compilations
 from unetkit.data import Share, open_dataset
@@ -76,8 +76,11 @@ class Session:
         progress: bool,
         advisor: Advisor,
         no_recompile: bool = False,
+        send: Callable[[bool], None] | None = None,
     ) -> None:
+        self.send = send or (lambda last: None)  # after each save, and (last=True) when the run is done: where the folder is a copy
         self.path, self.init_from, self.advisor = path, init_from, advisor
+        logs.require_packages(recipe.logging)
         self.given_callbacks = callbacks
         self.compilations, self.no_recompile = Compilations(STEPS), no_recompile
         self.devices = open_devices(recipe.hardware, recipe.backend)
@@ -121,6 +124,7 @@ class Session:
             self._build()
             self.folder = folder or stack.enter_context(self._open())
             stack.enter_context(self.compilations)
+            self.logs = stack.enter_context(self._open_logs())
             return self._train()
 
     def _open(self) -> runs.RunFolder | runs.Follower:
@@ -132,6 +136,12 @@ class Session:
 
         told = self.hosts.agree(open_and_tell)
         return opened[0] if opened else runs.Follower.of(self.path, told)
+
+    def _open_logs(self) -> logs.Logs:
+        if isinstance(self.folder, runs.Follower):  # only the first of several hosts writes
+            return logs.Logs([], self.progress.note)
+        facts = {"device": self.devices.kind, "replicas": self.devices.replicas, "folder": self.path.name}
+        return logs.open_logs(self.recipe, self.folder, facts, self.progress.note)
 
     def _build(self) -> None:
         self.engine = build.engine(self.recipe, self.devices, self.plan)
@@ -159,9 +169,7 @@ class Session:
                     self.signal = self.hosts.most(stop.exit_status)  # one host's signal stops them all, after the same step
                     return self.signal > 0
 
-                hooks = loop.Hooks(
-                    self.folder.log.write, self._validate, self._sample, self._save, stop_requested, self._check_compilations
-                )
+                hooks = loop.Hooks(self._record, self._validate, self._sample, self._save, stop_requested, self._check_compilations)
                 ended = loop.train(self.engine, batches, self.plan, hooks, self.callbacks, self.progress, done=done, meta=meta)
         finally:
             batches.close()
@@ -173,11 +181,16 @@ class Session:
         self.progress.note(f"compiled: {self.compilations}")
         if self.signal and step < self.plan.steps and not self.callbacks.stopped:
             self.progress.note(f"stopped after {images:,} images, saved. The same command goes on from here.")
+            self.logs.status = self.signal
             return Result(self.path, "stopped", self.signal, step, images, self.metrics, self.hosts.index)
         if self.hosts.first:
             self._export()
         seconds = time.monotonic() - started
         self.folder.finish({"step": step, "images": images, "metrics": self.metrics, "seconds": round(seconds, 1)})
+        if isinstance(self.folder, runs.RunFolder):
+            self.send(True)
+            last = self.folder.latest()
+            self.logs.finish(last.path if last else None)
         self.hosts.everyones(None)  # the others wait for what the first one writes: the runtime's own farewell has a time limit
         return Result(self.path, "done", 0, step, images, self.metrics, self.hosts.index)
 
@@ -237,6 +250,10 @@ class Session:
             outputs.append(self.engine.predict(filled, numbers=taken)[: count - start])
         return np.concatenate(outputs)
 
+    def _record(self, line: dict) -> None:
+        self.folder.log.write(line)
+        self.logs.record(runs.plain(line))
+
     def _sample(self, step: int) -> None:
         if isinstance(self.folder, runs.Follower):
             return
@@ -250,6 +267,7 @@ class Session:
                 draw(list(zip(inputs, outputs, targets, strict=True)), ("input", "output", "truth"), path)
             else:
                 draw([(output,) for output in outputs], ("sample",), path)
+            self.logs.picture(step, path)
         pictures.curves(self.folder.stats(), self.path / CURVES)
 
     def _save(self, step: int, meta: dict) -> None:
@@ -257,6 +275,7 @@ class Session:
             return
         state = {group: arrays for group, arrays in self.engine.state().items() if arrays}  # no average, no optimizer slots: no file
         self.folder.save(step, step * self.plan.batch, state, meta)
+        self.send(False)
 
     def _export(self) -> None:
         """Writes the network with the weights that make its pictures (the average, if there is one) as a plain Keras file."""

@@ -62,3 +62,23 @@ def test_the_choice_reaches_keras_without_a_word(name):
     alone = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=alone)
     assert (done.stdout, done.stderr) == (f"{name}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("devices", "names"),
+    [
+        ((), {"TPU_SKIP_MDS_QUERY"}),
+        (("vfio/vfio",), {"TPU_SKIP_MDS_QUERY"}),
+        (("accel0",), set()),
+        (("vfio/vfio", "vfio/0"), {"PJRT_DEVICE", "NEXT_PLUGGABLE_DEVICE_USE_C_API", "TF_XLA_FLAGS", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"}),
+    ],
+)
+def test_tensorflow_for_tpus_finds_its_runtime_asked_for_only_where_the_chips_are(tmp_path, monkeypatch, devices, names):
+    """No TPU can be had here, so its device files are empty ones in another root."""
+    assert backend._tpu_environment({}, tmp_path) == {}  # another TensorFlow is installed
+    monkeypatch.setattr(backend, "_is_installed", lambda distribution: True)
+    for device in devices:
+        (tmp_path / "dev" / device).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "dev" / device).touch()
+    assert backend._tpu_environment({}, tmp_path).keys() == names
+    assert "PJRT_DEVICE" not in backend._tpu_environment({"PJRT_DEVICE": "mine"}, tmp_path)

@@ -28,6 +28,7 @@ SIGNALS = (
 )
 MONO = {"input_channels": 1, "target_channels": 1}
 VARIANTS = (
+    {"logging": {"wandb": "project"}},
     *({"data": {"source": source}} for source in SOURCES),
     *({"data": {"source": source, **MONO}, "model": {"rank": 1}} for source in SIGNALS),
     *({"optimizer": name} for name in ("adam", "adamw", "sgd", "rmsprop", "lion", "lamb", "rectified_adam", "novograd", "lookahead")),

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from unetkit.tpu.cache import Cache, cache_root
+from unetkit.files import cache_root
+from unetkit.tpu.cache import Cache
 
 
 def put(cache: Cache, key: str, size: int = 10) -> None:

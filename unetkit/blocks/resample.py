@@ -6,7 +6,6 @@ from keras import ops
 from unetkit.blocks import packed
 from unetkit.blocks.base import Downsample, Upsample
 from unetkit.blocks.packed import Packed
-from unetkit.blocks.packed_pool import max_pool
 from unetkit.errors import UserError
 
 
@@ -22,7 +21,7 @@ class MaxPool(Downsample):
         return self.pool(x)
 
     def shrink_packed(self, x: Packed) -> Packed:
-        return max_pool(x, self.out_block)
+        return packed.max_pool(x)
 
     def out_parts(self, parts: tuple[int, ...], channels: int) -> tuple[int, ...]:
         return parts

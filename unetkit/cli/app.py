@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 
 from unetkit import __version__
-from unetkit.cli import bench, data, recipe, run, tpu, tune
+from unetkit.cli import bench, data, doctor, recipe, run, runs, tpu, tune
 from unetkit.cli.parser import INTERRUPTED, Parser
 from unetkit.errors import UnetkitError
 
-GROUPS = (run, recipe, data, tpu, tune, bench)
+GROUPS = (run, runs, recipe, data, tpu, tune, bench, doctor)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

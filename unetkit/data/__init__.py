@@ -8,9 +8,12 @@ with dataset.train.batches(16) as batches:
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from unetkit import buckets
 from unetkit.data.check import Report, report
 from unetkit.data.classes import class_numbers, class_problems
 from unetkit.data.image_samples import ImageSamples
@@ -39,11 +42,13 @@ def open_dataset(data: schema.Data, seed: int = 0) -> Dataset:
     """Finds the pairs, refuses what cannot be trained on, and holds out the validation side.
 
     The header of every file is read; with `on_bad: skip` every file is read in full, so that the length of an epoch
-    is known from the start. The built-in and the synthetic pairs take no reading of files.
+    is known from the start. The built-in and the synthetic pairs take no reading of files. Folders in buckets (gs://...)
+    are copied to the local cache first.
 
     Raises:
         UserError: every problem at once, with the first few names each; also where `cache: memory` does not fit.
     """
+    data = _brought_here(data)
     found = survey(data, full=data.on_bad == "skip")
     problems = [*found.problems, *class_problems(data, found.items)]
     if problems:
@@ -84,3 +89,14 @@ def _signals(data: schema.Data, found: Survey) -> Make:
     else:
         source = SoundSource(data, found.items, found.headers)
     return lambda kind, names, numbers, seed: SignalSamples(source, names, numbers, data, seed)
+
+
+def _brought_here(data: schema.Data) -> schema.Data:
+    """The same data, with local copies of the folders that are in buckets."""
+    folders = {f.name: getattr(data.source, f.name) for f in dataclasses.fields(data.source)}
+    local = {name: str(buckets.fetch(path, _say)) for name, path in folders.items() if buckets.is_bucket(path)}
+    return dataclasses.replace(data, source=dataclasses.replace(data.source, **local)) if local else data
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -40,7 +40,32 @@ def curves(stats: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    panels = {key: points for key in PANELS if (points := series(stats, key))[0]}
+    panels = {key: {key: points} for key in PANELS if (points := series(stats, key))[0]}
+    if "loss" in panels:
+        panels["loss"] |= {part: series(stats, part) for part in parts(stats)}
+    _write(panels, max((line["images"] for line in stats), default=1), path)
+
+
+def compare_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: str | Path) -> None:
+    """Writes the curves of several runs over each other, a panel for each number that any of them has; nothing where none has one.
+
+    Args:
+        runs: title -> lines of its stats.jsonl.
+        path: the PNG file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    panels = {}
+    for key in PANELS:
+        lines = {title: points for title, stats in runs.items() if (points := series(stats, key))[0]}
+        if lines:
+            panels[key] = lines
+    _write(panels, max((line["images"] for stats in runs.values() for line in stats), default=1), path)
+
+
+def _write(panels: Mapping[str, Mapping[str, Points]], images: float, path: str | Path) -> None:
+    """One PNG with a panel for each entry of `panels`: key of `PANELS` -> name of a line -> its points."""
     if not panels:
         return
     from matplotlib.figure import Figure  # the object interface: pyplot would leave state in the user's notebook
@@ -51,10 +76,9 @@ def curves(stats: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     figure = Figure(figsize=(width, height), dpi=DPI)
     # Margins by hand: working them out (layout="constrained") takes as long as all the drawing, in the midst of training.
     figure.subplots_adjust(0.6 / width, 0.5 / height, 1 - 0.2 / width, 1 - 0.35 / height, wspace=0.22, hspace=0.45)
-    for axes, (key, points) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
-        lines = {key: points, **{part: series(stats, part) for part in parts(stats)}} if key == "loss" else {key: points}
+    for axes, (key, lines) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
         _draw(axes, PANELS[key], lines)
-        axes.set_xlim(0, 1.02 * max(1, *(line["images"] for line in stats)))
+        axes.set_xlim(0, 1.02 * max(1, images))
         if key in FROM_ZERO:
             axes.set_ylim(bottom=0)
     for axes in figure.axes[len(panels) :]:

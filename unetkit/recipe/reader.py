@@ -77,7 +77,8 @@ def _either(kind: Either, node: Node, path: str, found: Findings, default: Any) 
             return value
         attempts.append((option, attempt))
     for option, attempt in attempts:
-        if isinstance(node.value, list) and isinstance(option, Sequence):
+        meant = (list, Sequence), (dict, Section)
+        if any(isinstance(node.value, written) and isinstance(option, kinds) for written, kinds in meant):
             found.problems += attempt.problems
             return default
     hints = dict.fromkeys(_hint(option, node) for option, _ in attempts)

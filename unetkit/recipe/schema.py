@@ -420,12 +420,28 @@ class Samples:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WandB:
+    """A run in Weights & Biases beside the run folder; needs the extra `wandb`."""
+
+    project: str = key(help="project that it belongs to")
+    entity: str | None = key(None, "team or user (null: your own)")
+    group: str | None = key(None, "group of runs that it belongs to")
+    tags: tuple[str, ...] = key((), "words to find it by")
+    mode: Literal["auto", "offline"] = key(
+        "auto", "auto: online where there are credentials, else offline; the variable WANDB_MODE outranks it"
+    )
+    checkpoint: bool = key(True, "keep the last checkpoint as an artefact")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Logging:
     """What is written down while the run goes on."""
 
     every_images: int | None = key(None, "images between lines of stats.jsonl (null: a hundredth of the run)", least=1)
     validate_every_images: int | None = key(None, "images between validations (null: a tenth of the run)", least=1)
     samples: Samples = section(Samples)
+    wandb: Annotated[WandB, Short("project")] | None = key(None, "log to Weights & Biases too: a project's name, or a section (null: no)")
+    tensorboard: bool = key(False, "write TensorBoard events into the run folder too; needs the extra `tensorboard`")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from unetkit.runs.folder import RunFolder
 from unetkit.runs.follower import Follower
 from unetkit.runs.run import Run, is_run, read
 from unetkit.runs.signals import StopSignals
-from unetkit.runs.stats import Stats, read_stats
+from unetkit.runs.stats import Stats, plain, read_stats
 
 __all__ = [
     "Change",
@@ -20,6 +20,7 @@ __all__ = [
     "code_names",
     "compare",
     "is_run",
+    "plain",
     "read",
     "read_stats",
     "require_code_allowed",

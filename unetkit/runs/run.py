@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from unetkit import buckets
 from unetkit.errors import UserError
 from unetkit.runs import checkpoints, names
 from unetkit.runs.checkpoints import Checkpoint
@@ -75,12 +76,12 @@ class Run:
 
 
 def read(path: str | Path) -> Run:
-    """Opens a run folder without changing anything in it.
+    """Opens a run folder without changing anything in it. One in a bucket (gs://...) is copied here first.
 
     Raises:
         UserError: there is no run folder at `path`; the message names the nearest one.
     """
-    folder = Path(path)
+    folder = buckets.fetch(str(path)) if buckets.is_bucket(path) else Path(path)
     if not is_run(folder):
         raise UserError(_not_a_run(folder))
     run = Run(folder)

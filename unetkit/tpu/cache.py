@@ -16,18 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from unetkit.files import cache_root
+
 DEFAULT_LIMIT_BYTES = 2 * 2**30
-
-
-def cache_root() -> Path:
-    """`UNETKIT_CACHE_DIR`, or the platform's folder for caches of a user."""
-    if asked := os.environ.get("UNETKIT_CACHE_DIR"):
-        return Path(asked).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "unetkit" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "unetkit"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unetkit"
 
 
 @dataclass(frozen=True)

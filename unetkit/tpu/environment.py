@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unetkit.errors import UserError, WorkError
-from unetkit.tpu.cache import cache_root
+from unetkit.files import cache_root
 from unetkit.tpu.worker import TESTED
 
 VARIABLE = "UNETKIT_ANALYSIS_PYTHON"
