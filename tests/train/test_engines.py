@@ -199,4 +199,4 @@ def test_losses_agree_between_engines(loss):
 def test_rematerialised_blocks_train_to_the_same_numbers(backend):
     """Dropout masks, batch statistics and accumulation included."""
     kept = probe(backend=backend, remat=False, accumulate=2, steps=3)
-    assert_same(kept, probe(backend=backend, remat=True, accumulate=2, steps=3), 1e-6)
+    assert_same(kept, probe(backend=backend, remat=True, accumulate=2, steps=3), 1e-5)  # another program sums in another order
