@@ -1,7 +1,7 @@
 """The recipe as frozen dataclasses: every key, its type, its default, its bounds and one line of help.
 
-Defaults live here (those of optimizers in `optimizer_schema.py`) and nowhere else. A field is declared with `key(...)`,
-whose metadata `kinds.py` turns into what the strict reader, the JSON Schema and the table of keys walk. Three conventions
+Defaults live here (those of the larger sections in the schemas beside this file) and nowhere else. A field is declared with
+`key(...)`, whose metadata `kinds.py` turns into what the strict reader, the JSON Schema and the table of keys walk. Three conventions
 carry the whole format:
 
 * A union of sections is told apart by one *tag* key (`Tagged`): `data.source.kind`, `model.preset`, `objective.kind`,
@@ -14,356 +14,41 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
+from unetkit.recipe.data_schema import Augment as Augment
+from unetkit.recipe.data_schema import Colorize as Colorize
+from unetkit.recipe.data_schema import Data as Data
+from unetkit.recipe.data_schema import Denoise as Denoise
+from unetkit.recipe.data_schema import Emoji as Emoji
+from unetkit.recipe.data_schema import Folder as Folder
+from unetkit.recipe.data_schema import Inpaint as Inpaint
+from unetkit.recipe.data_schema import Pairs as Pairs
+from unetkit.recipe.data_schema import SideBySide as SideBySide
+from unetkit.recipe.data_schema import Sound as Sound
+from unetkit.recipe.data_schema import SoundPairs as SoundPairs
+from unetkit.recipe.data_schema import Split as Split
+from unetkit.recipe.data_schema import SuperResolve as SuperResolve
+from unetkit.recipe.data_schema import Synthetic as Synthetic
+from unetkit.recipe.data_schema import Tones as Tones
 from unetkit.recipe.declare import CLASS_FORM, DOTTED_CLASS, FOLDER_NAME, NAME_FORM, Short, Tagged, key, section
-from unetkit.recipe.optimizer_schema import Adam, AdamW, Lamb, Lion, Lookahead, NovoGrad, RectifiedAdam, RMSprop, Sgd
-
-# --- data ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Emoji:
-    """The built-in pairs: 1,486 outlines (input) and colour drawings (target), 64 x 64."""
-
-    rank: ClassVar[int] = 2
-
-    kind: Literal["emoji"] = "emoji"
-    reverse: bool = key(False, "colour drawing in, outline out")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Two folders; files with the same stem form a pair."""
-
-    rank: ClassVar[int] = 2
-
-    kind: Literal["pairs"] = "pairs"
-    inputs: str = key(help="folder of input images")
-    targets: str = key(help="folder of target images")
-    unmatched: Literal["error", "skip"] = key("error", "a stem that only one folder has")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideBySide:
-    """One folder of images that hold both members side by side."""
-
-    rank: ClassVar[int] = 2
-
-    kind: Literal["side_by_side"] = "side_by_side"
-    path: str = key(help="folder of images")
-    input: Literal["left", "right"] = key("left", "which half is the input")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Colorize:
-    """Grey -> colour."""
-
-    kind: Literal["colorize"] = "colorize"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuperResolve:
-    """Low resolution, enlarged again -> high resolution."""
-
-    kind: Literal["super_resolve"] = "super_resolve"
-    factor: int = key(4, "how many times smaller the input is before it is enlarged again", least=2, most=16)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Denoise:
-    """Noise -> clean."""
-
-    kind: Literal["denoise"] = "denoise"
-    sigma: float = key(0.1, "standard deviation of the Gaussian noise, as a share of the full range", above=0.0, most=2.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inpaint:
-    """Masked -> whole."""
-
-    kind: Literal["inpaint"] = "inpaint"
-    share: float = key(0.25, "side of the square hole as a share of the image's side", above=0.0, below=1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Synthetic:
-    """Noise from memory: no reading, no decoding. Training on it shows how fast the device could go with perfect input."""
-
-    kind: Literal["synthetic"] = "synthetic"
-    images: int = key(1024, "how many pairs", least=2)
-    rank: Literal[1, 2] = key(2, "2: as images; 1: as signals")
-
-
-Task = Annotated[Colorize | SuperResolve | Denoise | Inpaint, Tagged("kind")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folder:
-    """One folder of images; the task makes a pair of each."""
-
-    rank: ClassVar[int] = 2
-
-    kind: Literal["folder"] = "folder"
-    path: str = key(help="folder of images")
-    task: Task = key(help="what makes the input from an image")
-
-
-SignalTask = Annotated[Denoise | Inpaint, Tagged("kind")]
-
-Channel = int | Literal["mean"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sound:
-    """One folder of WAV files, cut into windows of `size` samples; the task makes a pair of each."""
-
-    rank: ClassVar[int] = 1
-
-    kind: Literal["sound"] = "sound"
-    path: str = key(help="folder of WAV files")
-    rate: int = key(help="samples per second that the network sees; files of another rate are resampled", least=1)
-    channel: Channel = key("mean", "with one channel: the mean of a file's channels, or the number of one, from 0", least=0)
-    task: SignalTask = key(help="what makes the input from a window")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SoundPairs:
-    """Two folders of WAV files; files with the same stem form a pair, cut into windows of `size` samples."""
-
-    rank: ClassVar[int] = 1
-
-    kind: Literal["sound_pairs"] = "sound_pairs"
-    inputs: str = key(help="folder of input files")
-    targets: str = key(help="folder of target files")
-    rate: int = key(help="samples per second that the network sees; files of another rate are resampled", least=1)
-    channel: Channel = key("mean", "with one channel: the mean of a file's channels, or the number of one, from 0", least=0)
-    unmatched: Literal["error", "skip"] = key("error", "a stem that only one folder has")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tones:
-    """Built-in signals: short tunes of decaying harmonic tones, one channel, computed when they are asked for."""
-
-    rank: ClassVar[int] = 1
-
-    kind: Literal["tones"] = "tones"
-    count: int = key(1024, "how many tunes", least=2)
-    rate: int = key(8000, "samples per second", least=1000)
-    task: SignalTask = key(help="what makes the input from a tune")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augment:
-    """Random changes, the same for both members of a pair, each a pure function of (seed, sample number)."""
-
-    flip: Literal["none", "horizontal", "vertical", "both"] = key("none", "mirror half of the samples (signals: horizontal, in time)")
-    crop_margin: float = key(0.0, "resize this share larger, then cut a random window (0.1 = up to 10 %)", least=0.0, most=1.0)
-    brightness: float = key(0.0, "largest shift, as a share of the full range", least=0.0, most=1.0)
-    contrast: float = key(0.0, "largest change of the contrast factor", least=0.0, below=1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """Which samples are held out. Variants of one figure never sit on both sides."""
-
-    validation: float = key(0.1, "share of the data held out for validation", least=0.0, below=1.0)
-    limit: int | None = key(None, "use at most this many training samples (null: all)", least=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """Where pairs of images or signals come from and how they become arrays of one static shape in [-1, 1]."""
-
-    source: Annotated[Emoji | Folder | Pairs | SideBySide | Sound | SoundPairs | Synthetic | Tones, Tagged("kind")] = key(
-        help="where the images or signals are"
-    )
-    size: int | tuple[int, int] = key(64, "training size in pixels: one side, or [height, width]; of a signal: samples", least=1)
-    input_channels: int = key(3, "channels of the input: 1 grey, 3 RGB, 4 RGBA; of a signal: any number", least=1)
-    target_channels: int = key(3, "channels of the target: 1 grey, 3 RGB, 4 RGBA; of a signal: any number", least=1)
-    resize: Literal["stretch", "crop", "pad"] = key(
-        "crop", "how an image of another size becomes `size`: stretch it, fill and crop the centre, or fit and pad"
-    )
-    background: tuple[int, int, int] = key((255, 255, 255), "8-bit colour under transparent pixels and in padding", least=0, most=255)
-    augment: Augment = section(Augment)
-    split: Split = section(Split)
-    classes: tuple[str, ...] = key((), "names of the classes, each the folder below the source's in which its images lie")
-    on_bad: Literal["error", "skip"] = key("error", "an unreadable file: stop and name it, or skip and list it")
-    max_bad: float = key(0.05, "with on_bad: skip, stop above this share of unreadable files", least=0.0, most=1.0)
-    cache: Literal["none", "memory"] = key("none", "keep decoded, resized images in memory (before augmentation)")
-    workers: int = key(0, "reading threads (0: one per CPU core, at most 16)", least=0, most=64)
-
-
-# --- model --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """One resolution of the U-Net. `null` takes the model's own value."""
-
-    channels: int = key(help="channels of this level's convolutions", least=1)
-    blocks: int | None = key(None, "blocks on each side of this level", least=1)
-    norm: Literal["none", "batch", "group", "instance", "layer", "filter_response"] | None = key(None, "normalisation")
-    dropout: float | None = key(None, "dropout rate inside this level's blocks", least=0.0, below=1.0)
-    attention: bool = key(False, "self-attention after this level's blocks")
-
-
-Lowering = Literal["plain", "packed", "auto"]
-
-Norm = Literal["none", "batch", "group", "instance", "layer", "filter_response"]
-
-Activation = Literal[
-    "celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "leaky_relu",
-    "linear", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_shrink", "softplus", "softsign",
-    "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh", "tanh_shrink",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class UNet:
-    """A U-Net from one spec per level, outermost first; the last one is the bottom."""
-
-    preset: Literal["unet"] = "unet"
-    rank: Literal[1, 2] = key(2, "2 for images, 1 for signals")
-    levels: tuple[Annotated[Level, Short("channels")], ...] = key(
-        (Level(channels=32), Level(channels=64), Level(channels=128), Level(channels=256)),
-        "one entry per level: its channels, or a section",
-    )
-    block: str = key(
-        "conv",
-        "conv; modulated, which follows a noise level or class; or your own `package.module:Class`",
-        pattern=f"conv|modulated|{DOTTED_CLASS}",
-        form=f"conv, modulated, or {CLASS_FORM}",
-    )
-    block_args: dict[str, Any] = dataclasses.field(default_factory=dict, metadata={"help": "arguments for your own block"})
-    blocks: int = key(1, "blocks per level and side", least=1)
-    kernel_size: int = key(3, "kernel of the blocks' convolutions, odd", least=1)
-    norm: Norm = key("group", "normalisation; filter_response brings a learned threshold, so that `activation: linear` goes with it")
-    groups: int = key(8, "channel groups of group norm (the largest divisor of the channels up to this)", least=1)
-    norm_first: bool = key(True, "convolution, norm, activation; false: convolution, activation, norm")
-    activation: Activation = key("silu", "a Keras activation by name")
-    negative_slope: float | None = key(None, "slope of leaky_relu below zero (null: 0.2)", least=0.0)
-    residual: Literal["none", "add", "concat"] = key("none", "what a block does with its input")
-    dropout: float = key(0.0, "dropout rate between the convolutions of the bottom level's blocks", least=0.0, below=1.0)
-    down: Literal["max_pool", "strided_conv"] = key("max_pool", "how a level halves the resolution")
-    up: Literal["transposed_conv", "nearest_conv", "bilinear_conv"] = key("nearest_conv", "how a level doubles it")
-    up_kernel_size: int = key(3, "kernel of the up-sampler's convolution", least=1)
-    heads: int = key(4, "attention heads", least=1)
-    output_channels: int | None = key(None, "channels of the output (null: data.target_channels)", least=1)
-    output_activation: Literal["tanh", "linear"] = key("tanh", "last activation, always in float32")
-    embedding_channels: int | None = key(None, "channels of the embedding of noise level and class (null: 4 x the first level's)", least=2)
-    head_norm: bool = key(False, "norm and activation before the last convolution, for blocks that end in a sum")
-    zero_init: bool = key(False, "the last convolution starts at zero")
-    lowering: Lowering = key("plain", "how it is laid out for a TPU: plain, packed as `packing` says, or auto: as its compiler likes best")
-    packing: tuple[tuple[int, ...], ...] = key(
-        (), "pixels per axis that each level keeps in the lanes, outermost first; levels left out are plain", least=1
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Original:
-    """The U-Net of the original question, under its own argument names and with its exact meaning."""
-
-    preset: Literal["original"] = "original"
-    start_ch: int = key(64, "channels of the first level", least=1)
-    depth: int = key(4, "number of halvings", least=0, most=12)
-    inc_rate: float = key(2.0, "growth of the channels per level: int(inc_rate * channels)", above=0.0)
-    dropout: float = key(0.5, "dropout rate between the two convolutions at the bottom", least=0.0, below=1.0)
-    batchnorm: bool = key(False, "batch norm after each activation")
-    maxpool: bool = key(True, "max-pool; false: 3x3 convolution with stride 2")
-    upconv: bool = key(True, "nearest resize and 2x2 convolution; false: 3x3 transposed convolution with stride 2")
-    residual: bool = key(False, "concatenate a block's input to its output")
-    leaky_relu_alpha: float | None = key(None, "slope of leaky ReLU below zero (null: 0.2)", least=0.0)
-    output_channels: int | None = key(None, "channels of the output (null: data.target_channels)", least=1)
-    lowering: Lowering = key("plain", "how it is laid out for a TPU: plain, packed as `packing` says, or auto: as its compiler likes best")
-    packing: tuple[tuple[int, ...], ...] = key(
-        (), "pixels per axis that each level keeps in the lanes, outermost first; levels left out are plain", least=1
-    )
-
-
-# --- objective ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translation:
-    """Paired translation: the network's output shall equal the target."""
-
-    kind: Literal["translation"] = "translation"
-    loss: Literal["l1", "l2", "charbonnier", "psnr", "ssim_l1"] = key(
-        "l1", "pixel loss; psnr: minus each image's PSNR in dB; ssim_l1: a mix of 1 - SSIM and L1"
-    )
-    ssim_share: float = key(0.84, "weight of 1 - SSIM in ssim_l1; L1 has the rest", least=0.0, most=1.0)
-    epsilon: float = key(1e-3, "charbonnier: sqrt(d^2 + epsilon^2)", above=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatchGan:
-    """The discriminator of `adversarial`: one answer per patch of input and output together."""
-
-    receptive_field: Literal[16, 34, 70, 142, 286] = key(70, "side of the patch that one answer sees, in pixels")
-    channels: int = key(64, "channels of the first convolution; doubled with each halving, up to eight times", least=1)
-    norm: Norm = key("instance", "normalisation")
-    groups: int = key(8, "channel groups of group norm (the largest divisor of the channels up to this)", least=1)
-    spectral_norm: bool = key(False, "divide each kernel by its largest singular value")
-    rate_share: float = key(1.0, "its learning rate over that of the optimizer section", above=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adversarial:
-    """pix2pix: the output shall equal the target, and look true to a discriminator that is trained beside it."""
-
-    kind: Literal["adversarial"] = "adversarial"
-    loss: Literal["vanilla", "least_squares", "hinge"] = key("vanilla", "of the discriminator and of the network that it judges")
-    l1_weight: float = key(100.0, "of the L1 distance to the target, beside the 1 of the adversarial loss", least=0.0)
-    discriminator: PatchGan = section(PatchGan)
-
-
-Condition = Literal["none", "image", "class"]
-Weighting = Literal["none", "min_snr", "soft_min_snr"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flow:
-    """Rectified flow: images from noise along straight paths."""
-
-    kind: Literal["flow"] = "flow"
-    condition: Condition = key("image", "what decides the picture: the pair's input image, its class (data.classes), or nothing: none")
-    condition_dropout: float = key(0.1, "share of the training images whose condition is hidden, for guidance", least=0.0, below=1.0)
-    time: Literal["uniform", "logit_normal"] = key("uniform", "distribution of the time in training")
-    weighting: Weighting = key("none", "of the error by signal-to-noise ratio; none: the velocity's error as it is")
-    gamma: float | None = key(None, "of the weighting (null: 5 for min_snr, 4 for soft_min_snr)", above=0.0)
-    sampler: Literal["euler", "heun", "dpmpp_2m"] = key("euler", "how pictures are made; heun calls the network twice per step")
-    sampler_steps: int = key(20, "steps per picture", least=1, most=1000)
-    guidance: float = key(1.0, "1: none; above: further towards the condition", least=0.0)
-    clip: bool = key(True, "the sampler clips its estimates of the image to [-1, 1]")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Diffusion:
-    """Denoising diffusion: images from noise, level by level."""
-
-    kind: Literal["diffusion"] = "diffusion"
-    condition: Condition = key("none", "what decides the picture: the pair's input image, its class (data.classes), or nothing: none")
-    condition_dropout: float = key(0.1, "share of the training images whose condition is hidden, for guidance", least=0.0, below=1.0)
-    prediction: Literal["edm", "eps", "x0", "v"] = key(
-        "edm", "what the network predicts: under EDM's preconditioning, or noise, image or v"
-    )
-    schedule: Literal["cosine", "linear", "sigmoid"] = key("cosine", "noise levels of eps, x0 and v")
-    sigma_data: float = key(0.5, "edm: standard deviation of the images", above=0.0)
-    sigma_mean: float = key(-1.2, "edm: mean of ln sigma in training")
-    sigma_spread: float = key(1.2, "edm: standard deviation of ln sigma in training", above=0.0)
-    sigma_min: float = key(0.002, "edm: the sampler's least noise", above=0.0)
-    sigma_max: float = key(80.0, "edm: the sampler's most noise", above=0.0)
-    rho: float = key(7.0, "edm: how much the sampler's steps crowd at little noise", least=1.0)
-    weighting: Weighting = key("soft_min_snr", "of the error by signal-to-noise ratio; none: the error of what is predicted")
-    gamma: float | None = key(None, "of the weighting (null: 5 for min_snr, 4 for soft_min_snr)", above=0.0)
-    sampler: Literal["heun", "dpmpp_2m", "ddim"] = key("heun", "how pictures are made; heun calls the network twice per step")
-    sampler_steps: int = key(18, "steps per picture", least=1, most=1000)
-    guidance: float = key(1.0, "1: none; above: further towards the condition", least=0.0)
-    clip: bool = key(True, "the sampler clips its estimates of the image to [-1, 1]")
-
-
-# --- the run ------------------------------------------------------------------------------------------------------
+from unetkit.recipe.model_schema import Level as Level
+from unetkit.recipe.model_schema import Original as Original
+from unetkit.recipe.model_schema import UNet as UNet
+from unetkit.recipe.objective_schema import Adversarial as Adversarial
+from unetkit.recipe.objective_schema import Diffusion as Diffusion
+from unetkit.recipe.objective_schema import Flow as Flow
+from unetkit.recipe.objective_schema import PatchGan as PatchGan
+from unetkit.recipe.objective_schema import Translation as Translation
+from unetkit.recipe.optimizer_schema import Adam as Adam
+from unetkit.recipe.optimizer_schema import AdamW as AdamW
+from unetkit.recipe.optimizer_schema import Lamb as Lamb
+from unetkit.recipe.optimizer_schema import Lion as Lion
+from unetkit.recipe.optimizer_schema import Lookahead as Lookahead
+from unetkit.recipe.optimizer_schema import NovoGrad as NovoGrad
+from unetkit.recipe.optimizer_schema import RectifiedAdam as RectifiedAdam
+from unetkit.recipe.optimizer_schema import RMSprop as RMSprop
+from unetkit.recipe.optimizer_schema import Sgd as Sgd
 
 
 @dataclass(frozen=True, kw_only=True)
