@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -16,150 +15,18 @@ import numpy as np
 from keras import ops
 
 from unetkit.blocks import packing
+from unetkit.blocks.packed_map import LANES, Packed, by_pixel, from_pixels, halved, reblock, split_cells
+from unetkit.blocks.packed_map import join as join
+from unetkit.blocks.packed_map import pack as pack
+from unetkit.blocks.packed_map import unpack as unpack
 from unetkit.blocks.packing import Layout, Reach
-
-LANES = 128
-"""Of a TPU's registers."""
 
 CHANNELWISE = frozenset({"glu", "log_softmax", "softmax", "sparsemax"})
 """Activations that look at all channels of a pixel; every other one takes each number alone."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Packed:
-    """A packed map: `array` is (b, cells per axis ..., lanes); `zeroed` says that it is zero outside of the image."""
-
-    array: object
-    layout: Layout
-    zeroed: bool = False
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        return tuple(self.array.shape[1:-1])
-
-    @property
-    def image(self) -> tuple[int, ...]:
-        """Size of the image, in pixels."""
-        return self.layout.image(self.grid)
-
-
 Finish = Callable[[Packed], Packed]
 """What is done to a map number by number, or pixel by pixel."""
-
-
-# --- between images and packed maps ---------------------------------------------------------------------------------
-
-
-def pack(x, block: Sequence[int], shift: Sequence[int] = ()) -> Packed:
-    """(b, h, w, c) -> (b, h/r, w/c, r c C), with zeros outside of the image where the cells are shifted."""
-    layout = Layout(tuple(block), (x.shape[-1],), tuple(shift))
-    if any(layout.shift):
-        sides = [(-o, s) for o, s in zip(layout.origin, layout.shift, strict=True)]
-        x = ops.pad(x, [(0, 0), *sides, (0, 0)])
-    shape, axes, grid = packing.digits(x.shape[1:-1], layout.block)
-    x = ops.transpose(ops.reshape(x, (-1, *shape, layout.channels)), (0, *axes, len(shape) + 1))
-    return Packed(ops.reshape(x, (-1, *grid, layout.lanes)), layout)
-
-
-def unpack(x: Packed):
-    """(b, h/r, w/c, r c C) -> (b, h, w, C), the joined maps' channels in order."""
-    layout, rank = x.layout, len(x.grid)
-    split = packing.factors(layout.block)
-    order = [0]
-    for axis in range(rank):
-        order += [1 + axis, *(1 + rank + level * rank + axis for level in reversed(range(len(split))))]
-    maps = []
-    for part in unjoined(x):
-        digits = [phases[axis] for phases in split for axis in range(rank)]
-        y = ops.reshape(part.array, (-1, *x.grid, *digits, part.layout.channels))
-        y = ops.transpose(y, (*order, y.ndim - 1))
-        maps.append(ops.reshape(y, (-1, *(g * r for g, r in zip(x.grid, layout.block, strict=True)), part.layout.channels)))
-    y = maps[0] if len(maps) == 1 else ops.concatenate(maps, axis=-1)
-    if not any(layout.shift):
-        return y
-    cut = (slice(-o, -o + side) for o, side in zip(layout.origin, x.image, strict=True))
-    return y[(slice(None), *cut)]
-
-
-def unjoined(x: Packed) -> list[Packed]:
-    """The maps that were joined."""
-    if len(x.layout.parts) == 1:
-        return [x]
-    maps, start = [], 0
-    for channels in x.layout.parts:
-        lanes = channels * x.layout.pixels
-        maps.append(Packed(x.array[..., start : start + lanes], dataclasses.replace(x.layout, parts=(channels,))))
-        start += lanes
-    return maps
-
-
-def join(*maps: Packed) -> Packed:
-    """The channels of several maps, one after another: their lanes are not interleaved, kernels are ordered instead."""
-    if len(maps) == 1:
-        return maps[0]
-    parts = tuple(channels for x in maps for channels in x.layout.parts)
-    return Packed(ops.concatenate([x.array for x in maps], axis=-1), dataclasses.replace(maps[0].layout, parts=parts))
-
-
-def by_pixel(x: Packed):
-    """(b, cells ..., pixels of a block, C) of a map whose channels may have been joined."""
-    maps = [ops.reshape(part.array, (-1, *x.grid, x.layout.pixels, part.layout.channels)) for part in unjoined(x)]
-    return maps[0] if len(maps) == 1 else ops.concatenate(maps, axis=-1)
-
-
-def from_pixels(x, like: Layout) -> Packed:
-    """The inverse of `by_pixel`; the result's channels are one part."""
-    layout = dataclasses.replace(like, parts=(x.shape[-1],))
-    return Packed(ops.reshape(x, (-1, *x.shape[1:-2], layout.lanes)), layout)
-
-
-def reblock(x: Packed, block: Sequence[int]) -> Packed:
-    """The same map in another block; what was joined stays apart."""
-    have, want = x.layout.block, tuple(block)
-    if have == want:
-        return x
-    if all(w % h == 0 for w, h in zip(want, have, strict=True)):
-        return merge_cells(x, want)
-    if all(h % w == 0 for w, h in zip(want, have, strict=True)):
-        return join(*(split_cells(part, want, packing.order(have)) for part in unjoined(x)))
-    return join(*(pack(unpack(part), want) for part in unjoined(x)))
-
-
-def merge_cells(x: Packed, block: tuple[int, ...]) -> Packed:
-    """Makes one cell of several neighbours: the lanes of each go where the larger block has their pixels."""
-    have, rank = x.layout.block, len(block)
-    steps = tuple(w // h for w, h in zip(block, have, strict=True))
-    shape = [size for cells, step in zip(x.grid, steps, strict=True) for size in (cells // step, step)]
-    apart = ops.reshape(x.array, (-1, *shape, x.layout.lanes))  # b, then per axis: larger cell, cell in it
-    number = {pixel: place for place, pixel in enumerate(packing.order(have))}
-    pieces: list[list] = []  # the cell among its neighbours, first lane, lane after the last
-    start = 0
-    for channels in x.layout.parts:
-        for pixel in packing.order(block):
-            cell = tuple(p // h for p, h in zip(pixel, have, strict=True))
-            lane = start + channels * number[tuple(p % h for p, h in zip(pixel, have, strict=True))]
-            if pieces and pieces[-1][::2] == [cell, lane]:
-                pieces[-1][2] += channels
-            else:
-                pieces.append([cell, lane, lane + channels])
-        start += channels * x.layout.pixels
-    places = [[index for axis in range(rank) for index in (slice(None), cell[axis])] for cell, _, _ in pieces]
-    lanes = [apart[(slice(None), *place, slice(first, last))] for place, (_, first, last) in zip(places, pieces, strict=True)]
-    return Packed(ops.concatenate(lanes, axis=-1), dataclasses.replace(x.layout, block=block))
-
-
-def split_cells(x: Packed, block: tuple[int, ...], order: Sequence[tuple[int, ...]]) -> Packed:
-    """Makes several cells of one: `order` says which pixel each run of the lanes of x holds; x is of one part."""
-    steps, rank = tuple(h // w for w, h in zip(block, x.layout.block, strict=True)), len(block)
-    wanted = packing.order_of_cells(x.layout.block, block)
-    y = ops.reshape(x.array, (-1, *x.grid, x.layout.pixels, x.layout.channels))
-    if tuple(order) != wanted:
-        y = ops.take(y, [order.index(pixel) for pixel in wanted], axis=-2)
-    y = ops.reshape(y, (-1, *x.grid, *steps, math.prod(block) * x.layout.channels))
-    axes = [axis for a in range(rank) for axis in (1 + a, 1 + rank + a)]
-    y = ops.transpose(y, (0, *axes, 1 + 2 * rank))
-    grid = [cells * step for cells, step in zip(x.grid, steps, strict=True)]
-    return Packed(ops.reshape(y, (-1, *grid, y.shape[-1])), dataclasses.replace(x.layout, block=block))
 
 
 # --- convolutions ---------------------------------------------------------------------------------------------------
@@ -285,43 +152,7 @@ def _grown(
     return split_cells(finish(apply_kernel(layer, kernel, x, reaches, out, image, order)), block, order)
 
 
-# --- pixel by pixel, and pooling ------------------------------------------------------------------------------------
-
-
-def halved(block: Sequence[int]) -> tuple[int, ...]:
-    return tuple(max(1, r // 2) for r in block)
-
-
-def halves(block: Sequence[int]) -> bool:
-    """Whether a 2x2 window of pixels lies in one cell, or in cells side by side, along every axis."""
-    return all(r == 1 or r % 2 == 0 for r in block)
-
-
-def max_pool(x: Packed) -> Packed:
-    """2x2 max-pool; blocks halve where they can, else the grid does.
-
-    Among equal pixels the gradient goes to the first, row by row, as in the max-pool of the image. NaN stays NaN.
-    """
-    block = x.layout.block
-    pooled = [pool_lanes(part.array, block) for part in unjoined(x)]
-    layout = dataclasses.replace(x.layout, block=halved(block))
-    return Packed(pooled[0] if len(pooled) == 1 else ops.concatenate(pooled, axis=-1), layout)
-
-
-def pool_lanes(array, block: Sequence[int]):
-    """The largest of the pixels of each 2x2 window: slices of the lanes, or of the grid where the block is one pixel wide."""
-    lanes = array.shape[-1] // math.prod(2 for r in block if r > 1)
-    window = []
-    for pixel in itertools.product((0, 1), repeat=len(block)):  # in the order of rows
-        phase = functools.reduce(lambda number, digit: 2 * number + digit, (p for p, r in zip(pixel, block, strict=True) if r > 1), 0)
-        cells = (slice(None) if r > 1 else slice(p, None, 2) for p, r in zip(pixel, block, strict=True))
-        window.append(array[(slice(None), *cells, slice(phase * lanes, (phase + 1) * lanes))])
-    return functools.reduce(larger, window)
-
-
-def larger(first, second):
-    """The larger of two arrays; the first, and all of the gradient to it, where they are equal; NaN where there is one."""
-    return ops.where(ops.logical_or(first >= second, first != first), first, second)
+# --- pixel by pixel -------------------------------------------------------------------------------------------------
 
 
 def activate(function: Callable, name: str, x: Packed) -> Packed:

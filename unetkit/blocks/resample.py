@@ -6,6 +6,7 @@ from keras import ops
 from unetkit.blocks import packed
 from unetkit.blocks.base import Downsample, Upsample
 from unetkit.blocks.packed import Packed
+from unetkit.blocks.packed_pool import max_pool
 from unetkit.errors import UserError
 
 
@@ -21,7 +22,7 @@ class MaxPool(Downsample):
         return self.pool(x)
 
     def shrink_packed(self, x: Packed) -> Packed:
-        return packed.max_pool(x)
+        return max_pool(x, self.out_block)
 
     def out_parts(self, parts: tuple[int, ...], channels: int) -> tuple[int, ...]:
         return parts

@@ -10,7 +10,7 @@ from typing import Any
 from unetkit.blocks import checks
 from unetkit.blocks.base import Downsample, Upsample
 from unetkit.blocks.conversion import Pack, Unpack
-from unetkit.blocks.packed import halves
+from unetkit.blocks.packed_pool import halves
 from unetkit.blocks.packing import Layout
 from unetkit.errors import UserError
 from unetkit.shapes import AXES
@@ -70,7 +70,9 @@ def resample(made: type, x, layout: Layout | None, block: Block | None, name: st
     Returns:
         The result and its layout.
     """
-    if layout is None and block is None:
+    import os
+
+    if layout is None and block is None and not ("B" in os.environ.get("LP", "") and issubclass(made, Upsample) and made.packs()):
         return made(name=name, **args)(x), None
     if not made.packs() or (layout is not None and issubclass(made, Downsample) and not halves(layout.block)):
         x, _ = convert(x, layout, None, f"before_{name}", args["dtype"])
