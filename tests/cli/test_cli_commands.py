@@ -148,7 +148,7 @@ def test_an_unknown_chip_is_told_with_the_known_ones(recipe_path, capsys):
     assert main(["recipe", "check", recipe_path, "--set", "tpu.chip=v5e-8"]) == 0
     assert main(["recipe", "check", recipe_path, "--set", "tpu.chip=v9-8"]) == 2
     error = capsys.readouterr().err
-    assert "r.yaml: tpu.chip: " in error and "v9-8" in error and "v2-8" in error
+    assert "--set tpu.chip=v9-8: tpu.chip: " in error and "v9-8" in error and "v2-8" in error
     assert main(["recipe", "check", recipe_path, "--set", "tpu.chip=v9-8", "--json", "-"]) == 2
     assert json.loads(capsys.readouterr().out)["problems"][0]["path"] == "tpu.chip"
 
