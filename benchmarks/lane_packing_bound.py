@@ -20,14 +20,23 @@ from unetkit.tpu.chips import chip
 CONVOLUTION = re.compile(r"stablehlo\.convolution\(%\S+, %\S+\)(.*) : \((tensor<\S+>), (tensor<\S+>)\) -> (tensor<\S+>)")
 
 
-def convolutions_of(code: bytes) -> tuple[str, int]:
-    """(a StableHLO module of a program's convolutions, each with its own operands; how many)."""
+AT_ONCE = 12
+"""Convolutions in one program: their operands and results are all in memory at once."""
+
+
+def convolutions_of(code: bytes) -> list[tuple[str, int]]:
+    """StableHLO modules of a program's convolutions, each with its own operands, and how many each module holds."""
     import jax._src.interpreters.mlir as mlir
     from jax._src.lib.mlir import ir
 
     with mlir.make_ir_context():
         text = ir.Module.parse(code).operation.get_asm(enable_debug_info=False)
     found = CONVOLUTION.findall(text)
+    return [(module_of(part), len(part)) for part in (found[n : n + AT_ONCE] for n in range(0, len(found), AT_ONCE))]
+
+
+def module_of(found: list[tuple[str, str, str, str]]) -> str:
+    """A StableHLO module of convolutions as `CONVOLUTION` finds them."""
     operands = [f"%a{n}: {image}, %b{n}: {kernel}" for n, (_, image, kernel, _) in enumerate(found)]
     lines = [
         f"    %r{n} = stablehlo.convolution(%a{n}, %b{n}){how} : ({image}, {kernel}) -> {out}"
@@ -37,8 +46,7 @@ def convolutions_of(code: bytes) -> tuple[str, int]:
     body = "\n".join(lines)
     return (
         f"module @bound attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{\n"
-        f"  func.func public @main({', '.join(operands)}) -> ({types}) {{\n{body}\n    return {results} : {types}\n  }}\n}}\n",
-        len(found),
+        f"  func.func public @main({', '.join(operands)}) -> ({types}) {{\n{body}\n    return {results} : {types}\n  }}\n}}\n"
     )
 
 
@@ -46,17 +54,19 @@ def bound(chip_name: str, start: int, packing: packing_plan.Packing, image: int)
     where = chip(chip_name)
     asked = packing_plan.with_packing(question(chip_name, start, image), packing)
     (step,) = lower.lower_recipe(asked, chip("v5e-1"), [PER_CORE], "jax")  # one replica: of a slice, every core runs the same
-    code, count = convolutions_of(step.program.code)
-    alone = ask.Program(code=code.encode(), convolutions=count, convolution_elements=step.program.convolution_elements)
-    with progress.Line(f"{count} convolutions") as show:
-        record, _ = ask.compile_program(alone, where, show=show)
-    answer = analyse.answer(dataclasses.replace(step, program=alone), record, where)
-    if not answer.step.cycles:
-        print(f"{chip_name} start {start}: {answer.source}: {answer.failure}")
-        return
-    bare, whole = cycles(answer)
+    parts, sums = convolutions_of(step.program.code), [0.0, 0.0]
+    for code, count in parts:
+        alone = ask.Program(code=code.encode(), convolutions=count, convolution_elements=step.program.convolution_elements // len(parts))
+        with progress.Line(f"{count} convolutions") as show:
+            record, _ = ask.compile_program(alone, where, show=show)
+        answer = analyse.answer(dataclasses.replace(step, program=alone), record, where)
+        if not answer.step.cycles:
+            print(f"{chip_name} start {start}: {answer.source}: {answer.failure}")
+            return
+        sums = [total + more for total, more in zip(sums, cycles(answer), strict=True)]
     print(f"{chip_name} {asked.training.precision} start {start} image {image} packing {step.packing}")
-    print(f"  {count} convolutions alone: {bare:.2f} M cycles, with bytes {whole:.2f} M", flush=True)
+    count = sum(count for _, count in parts)
+    print(f"  {count} convolutions alone: {sums[0]:.2f} M cycles, with bytes {sums[1]:.2f} M", flush=True)
 
 
 def main() -> None:
