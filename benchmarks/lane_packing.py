@@ -64,18 +64,13 @@ def compare(chip_name: str, start: int, packing: packing_plan.Packing, image: in
         print(f"    {row.name:24} {row.time_share:6.1%} of the packed step, {row.operations} operations")
 
 
-def arguments(about: str) -> argparse.Namespace:
-    """The command line that this benchmark shares with lane_packing_bound.py."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chip", default="v2-8")
     parser.add_argument("--start", default="16,32,64", type=lambda text: [int(part) for part in text.split(",")], help="first channels")
     parser.add_argument("--packing", type=json.loads, help="blocks per level (default: those that fill the lanes)")
     parser.add_argument("--image", type=int, default=256)
-    return parser.parse_args()
-
-
-def main() -> None:
-    args = arguments(__doc__)
+    args = parser.parse_args()
     for start in args.start:
         packing = args.packing or PLANS.get(start) or packing_plan.candidates(question(args.chip, start, args.image))[0]
         compare(args.chip, start, tuple(map(tuple, packing)), args.image)
