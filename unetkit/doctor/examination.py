@@ -19,15 +19,13 @@ from unetkit.errors import UserError
 from unetkit.files import cache_root
 from unetkit.runs.environment import environment
 from unetkit.tpu.environment import CompilerMissing, find_interpreter
-from unetkit.train.tpu_diagnosis import diagnose
+from unetkit.train.tpu_diagnosis import LIBTPU, diagnose
 
 Device = Literal["auto", "cpu", "gpu", "tpu"]
 State = Literal["ok", "warning", "failed"]
 
 DEVICE_VARIABLE = "UNETKIT_DEVICE"  # the images for TPUs set it, so that a missing TPU is a fault there
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu")
-# tensorflow-tpu aborts at its import where libtpu is not the one it was built for; its own metadata allows that from 2.20 on.
-LIBTPU = {"2.18.0": "2.18.0", "2.19.1": "0.0.10", "2.20.0": "0.0.21"}
 LEAST_DISK, LITTLE_DISK = 200e6, 5e9
 LITTLE_MEMORY = 2e9
 
@@ -99,10 +97,10 @@ def _libtpu() -> Check:
     tensorflow, libtpu = _version("tensorflow-tpu"), _version("libtpu")
     found = f"tensorflow-tpu {tensorflow or 'not installed'}, libtpu {libtpu or 'not installed'}"
     right = LIBTPU.get(tensorflow or "")
-    if tensorflow and right and libtpu != right:
-        return Check("libtpu", "failed", found, f"tensorflow-tpu {tensorflow} works with libtpu {right}: pip install libtpu=={right}")
+    if tensorflow and right and libtpu not in right:
+        return Check("libtpu", "failed", found, f"tensorflow-tpu {tensorflow} works with libtpu {right[0]}: pip install libtpu=={right[0]}")
     if tensorflow and not right:
-        return Check("libtpu", "warning", found, f"not tried; known to load: {', '.join(f'{a} with {b}' for a, b in LIBTPU.items())}")
+        return Check("libtpu", "warning", found, f"not tried; known to load: {', '.join(f'{a} with {b[0]}' for a, b in LIBTPU.items())}")
     return Check("libtpu", "ok", found)
 
 
